@@ -153,13 +153,13 @@ const CATALOGS: u64 = 4;
 
 /// The calls of an idle device in some hours, after those of its start.
 async fn measure_idle(wakeup: WakeupMode, hours: u64) -> Counts {
-    let stage = RunnerFixture::with_unheld_polls("").await;
-    let meter = TrafficMeter::before(&stage.setting.url).await;
+    let setup = RunnerFixture::with_unheld_polls("").await;
+    let meter = TrafficMeter::before(&setup.setting.url).await;
     let settings = settings_with(|settings| {
         settings.poll.wakeup = wakeup;
     });
     let none = ToolRegistry::new([]).expect("no tools");
-    let runner = RunnerInProcess::with_at(&stage, &meter.url, none, settings, |parts| {
+    let runner = RunnerInProcess::with_at(&setup, &meter.url, none, settings, |parts| {
         parts.backend = Arc::new(InstantBackend(Arc::clone(&parts.backend)));
     });
     wait_until("the start to be over", || {
@@ -275,16 +275,16 @@ async fn an_idle_device_without_it_costs_what_the_page_says() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_request_costs_the_device_what_the_page_says() {
-    let stage = RunnerFixture::with_unheld_polls("").await;
-    stage.configure(
+    let setup = RunnerFixture::with_unheld_polls("").await;
+    setup.configure(
         "unauthorized_ms = 200",
         "unauthorized_ms = 200\nlistening_ms = 3600000",
     );
-    let meter = TrafficMeter::before(&stage.setting.url).await;
-    let runner = stage.run_at(&meter.url);
+    let meter = TrafficMeter::before(&setup.setting.url).await;
+    let runner = setup.run_at(&meter.url);
     runner.logs("the catalog is published").await;
     wait_for_some("the wake-up socket", async || {
-        (stage.status().await["backend"]["link"] == "up").then_some(())
+        (setup.status().await["backend"]["link"] == "up").then_some(())
     })
     .await;
     wait_until("the first heartbeat", || {
@@ -292,16 +292,16 @@ async fn a_short_request_costs_the_device_what_the_page_says() {
     })
     .await;
     let said = read_table("A short request");
-    stage.write("there.txt", "words\n");
+    setup.write("there.txt", "words\n");
     for ask in [
         ToolCall::bash("echo words"),
         ToolCall::new("Read", &json!({ "file_path": "there.txt" })),
     ] {
         // Each in the peace after the one before: a wake-up may bring one more look when it is over.
         meter.take();
-        let id = stage.ask(ask).await;
-        assert_eq!(stage.answer(&id).await.outcome, "ok");
-        stage.wait_for_state(&id, RequestState::Delivered).await;
+        let id = setup.ask(ask).await;
+        assert_eq!(setup.answer(&id).await.outcome, "ok");
+        setup.wait_for_state(&id, RequestState::Delivered).await;
         let counts = meter.take();
         let calls: BTreeMap<_, _> = counts
             .iter()

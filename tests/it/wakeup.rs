@@ -25,60 +25,60 @@ const OFTEN: &str =
     "unauthorized_ms = 200\nactive_ms = 50\nrecent_ms = 50\nidle_ms = 50\nlistening_ms = 3600000";
 
 async fn fixture_with_rhythm(rhythm: &str) -> RunnerFixture {
-    let stage = RunnerFixture::with_unheld_polls("").await;
-    stage.configure("unauthorized_ms = 200", rhythm);
-    stage
+    let setup = RunnerFixture::with_unheld_polls("").await;
+    setup.configure("unauthorized_ms = 200", rhythm);
+    setup
 }
 
-async fn wait_for_socket(stage: &RunnerFixture, runner: &RunningProgram) {
+async fn wait_for_socket(setup: &RunnerFixture, runner: &RunningProgram) {
     // By then there is a journal to read.
     runner.logs("the runner is up").await;
     wait_for_some("the wake-up socket", async || {
-        (stage.status().await["backend"]["link"] == "up").then_some(())
+        (setup.status().await["backend"]["link"] == "up").then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
-    let mut stage = fixture_with_rhythm(AN_HOUR).await;
-    let runner = stage.run();
-    wait_for_socket(&stage, &runner).await;
+    let mut setup = fixture_with_rhythm(AN_HOUR).await;
+    let runner = setup.run();
+    wait_for_socket(&setup, &runner).await;
     for n in 0..5 {
-        let id = stage
+        let id = setup
             .ask(ToolCall::bash(&format!("echo {n} >> order")))
             .await;
-        assert_eq!(stage.answer(&id).await.outcome, "ok");
+        assert_eq!(setup.answer(&id).await.outcome, "ok");
     }
-    assert_eq!(stage.read("order"), "0\n1\n2\n3\n4\n");
-    let long = stage
+    assert_eq!(setup.read("order"), "0\n1\n2\n3\n4\n");
+    let long = setup
         .ask(ToolCall::bash("echo begun > begun; sleep 600"))
         .await;
-    stage.line("begun").await;
-    stage.caller.cancel(&long).await;
+    setup.line("begun").await;
+    setup.caller.cancel(&long).await;
     assert_eq!(
-        stage.answer(&long).await.outcome,
+        setup.answer(&long).await.outcome,
         "cancelled",
         "a cancel comes that way too"
     );
     // The backend goes and comes back: the socket is opened anew, and a poll made for what came before that.
-    stage.stop_backend().await;
+    setup.stop_backend().await;
     runner.logs("the wake-up socket is closed").await;
-    stage.start_backend().await;
-    let id = stage.ask(ToolCall::bash("echo 5 >> order")).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    setup.start_backend().await;
+    let id = setup.ask(ToolCall::bash("echo 5 >> order")).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_another_replaces_is_opened_anew_and_listened_with() {
-    let stage = fixture_with_rhythm(AN_HOUR).await;
-    let runner = stage.run();
-    wait_for_socket(&stage, &runner).await;
-    let code = stage.pairing_code().to_owned();
-    let paired = stage.command(&["--json", "pair", &code]).await;
+    let setup = fixture_with_rhythm(AN_HOUR).await;
+    let runner = setup.run();
+    wait_for_socket(&setup, &runner).await;
+    let code = setup.pairing_code().to_owned();
+    let paired = setup.command(&["--json", "pair", &code]).await;
     assert_eq!(paired.code, Some(0), "{paired:?}");
-    let id = stage.ask(ToolCall::bash("echo still here")).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let id = setup.ask(ToolCall::bash("echo still here")).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -89,23 +89,23 @@ async fn without_a_usable_socket_polls_do_as_before() {
         SocketMode::Garbage,
         SocketMode::Nonsense,
     ] {
-        let stage = fixture_with_rhythm(OFTEN).await;
-        let front = SyncFront::before(&stage.setting.url, mode).await;
-        let _runner = stage.run_at(&front.url);
+        let setup = fixture_with_rhythm(OFTEN).await;
+        let front = SyncFront::before(&setup.setting.url, mode).await;
+        let _runner = setup.run_at(&front.url);
         wait_until("somebody who wants to listen", || {
             front.sockets.load(Ordering::SeqCst) > 0
         })
         .await;
-        let id = stage.ask(ToolCall::bash("echo heard")).await;
-        assert_eq!(stage.answer(&id).await.outcome, "ok", "{mode:?}");
+        let id = setup.ask(ToolCall::bash("echo heard")).await;
+        assert_eq!(setup.answer(&id).await.outcome, "ok", "{mode:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_that_lies_thousands_of_times_makes_few_polls() {
-    let stage = fixture_with_rhythm(AN_HOUR).await;
-    let front = SyncFront::before(&stage.setting.url, SocketMode::Lies).await;
-    let _runner = stage.run_at(&front.url);
+    let setup = fixture_with_rhythm(AN_HOUR).await;
+    let front = SyncFront::before(&setup.setting.url, SocketMode::Lies).await;
+    let _runner = setup.run_at(&front.url);
     wait_until("many lies", || front.lies.load(Ordering::SeqCst) >= 20_000).await;
     let polls = front.polls.load(Ordering::SeqCst);
     assert!(
@@ -113,8 +113,8 @@ async fn a_socket_that_lies_thousands_of_times_makes_few_polls() {
         "{polls} polls"
     );
     // It still is a bell: what is there is fetched.
-    let id = stage.ask(ToolCall::bash("echo heard")).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let id = setup.ask(ToolCall::bash("echo heard")).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,17 +125,17 @@ async fn it_is_opened_only_where_polls_are_not_held_or_where_the_owner_says_so()
         (false, "off", false),
     ] {
         let config = format!("[backend]\nwakeup = \"{wish}\"\n");
-        let stage = if holds {
+        let setup = if holds {
             RunnerFixture::with_config(&config).await
         } else {
             RunnerFixture::with_unheld_polls(&config).await
         };
-        stage.configure(
+        setup.configure(
             "unauthorized_ms = 200",
             "unauthorized_ms = 200\nhold_ms = 200\nidle_ms = 50\nactive_ms = 50",
         );
-        let front = SyncFront::before(&stage.setting.url, SocketMode::HangUp).await;
-        let _runner = stage.run_at(&front.url);
+        let front = SyncFront::before(&setup.setting.url, SocketMode::HangUp).await;
+        let _runner = setup.run_at(&front.url);
         wait_until("polls", || front.polls.load(Ordering::SeqCst) >= 4).await;
         if opened {
             wait_until("the socket", || front.sockets.load(Ordering::SeqCst) > 0).await;

@@ -32,16 +32,16 @@ async fn attach_editor(kind: &str, says: EditorReply) -> AttachedEditor {
 }
 
 async fn attached_with(kind: &str, says: EditorReply, settings: EditorSettings) -> AttachedEditor {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     let says = [
         tool_listing(&[tool_description("ide_find", kind)]),
         (METHOD, says),
     ];
     let editor = connect_with("one", discovery_capability(), &says, settings).await;
-    let found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
-    let turn = desk.editors.open_turn(Arc::clone(&editor.session), None);
+    let found = discover_editor_tools(&editor.session, setup.registry(), &setup.editors).await;
+    let turn = setup.editors.open_turn(Arc::clone(&editor.session), None);
     AttachedEditor {
-        desk,
+        desk: setup,
         editor,
         turn,
         _found: found,
@@ -135,7 +135,7 @@ async fn arguments_that_do_not_fit_reach_no_editor() {
 
 #[tokio::test]
 async fn what_a_call_may_do_follows_from_kind_and_permission() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     let kinds = [
         "read",
         "search",
@@ -157,9 +157,9 @@ async fn what_a_call_may_do_follows_from_kind_and_permission() {
     guarded["categories"] = json!(["python", "editor"]);
     tools.push(guarded);
     let editor = connect_editor("one", discovery_capability(), &[tool_listing(&tools)]).await;
-    let _found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
+    let _found = discover_editor_tools(&editor.session, setup.registry(), &setup.editors).await;
     for kind in kinds {
-        let entry = desk
+        let entry = setup
             .registry()
             .find_tool(&format!("ide_{kind}"))
             .expect("there");
@@ -185,7 +185,7 @@ async fn what_a_call_may_do_follows_from_kind_and_permission() {
             (&json!(!looks), &json!(["editor"]))
         );
     }
-    let guarded = desk.registry().find_tool("ide_guarded").expect("there");
+    let guarded = setup.registry().find_tool("ide_guarded").expect("there");
     assert_eq!(
         (guarded.tool_spec().effect, guarded.tool_spec().always_asks),
         (ToolEffect::Executes, true)
@@ -203,7 +203,7 @@ async fn what_a_call_may_do_follows_from_kind_and_permission() {
 
 #[tokio::test]
 async fn a_tool_that_wants_permission_is_asked_about_whatever_the_owner_asks_about() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     let mut guarded = tool_description("ide_guarded", "read");
     guarded["requires_permission"] = json!(true);
     let settings = EditorSettings {
@@ -218,11 +218,11 @@ async fn a_tool_that_wants_permission_is_asked_about_whatever_the_owner_asks_abo
         settings,
     )
     .await;
-    let _found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
-    let _turn = desk.editors.open_turn(Arc::clone(&editor.session), None);
+    let _found = discover_editor_tools(&editor.session, setup.registry(), &setup.editors).await;
+    let _turn = setup.editors.open_turn(Arc::clone(&editor.session), None);
     for (name, asks) in [("ide_guarded", true), ("ide_edits", false)] {
         let cx = ToolContext::for_detached_call(RequestId::new());
-        let followed = desk.follow(name, &cx, &json!({"symbol": "a"}));
+        let followed = setup.follow(name, &cx, &json!({"symbol": "a"}));
         assert_eq!(
             followed.expect("a turn is open").wants_approval(),
             asks,
@@ -419,7 +419,7 @@ async fn a_long_answer_is_clipped_as_every_other() {
 
 #[tokio::test]
 async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     let mut other = tool_description("ide_find", "edit");
     other["parameters"] =
         json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}});
@@ -439,22 +439,22 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
         &[tool_listing(&[other]), says("of two")],
     )
     .await;
-    let first = discover_editor_tools(&one.session, desk.registry(), &desk.editors).await;
-    let promised = desk
+    let first = discover_editor_tools(&one.session, setup.registry(), &setup.editors).await;
+    let promised = setup
         .registry()
         .find_tool("ide_find")
         .expect("there")
         .decode_call(r#"{"symbol":"a"}"#)
         .expect("fits");
-    let second = discover_editor_tools(&two.session, desk.registry(), &desk.editors).await;
-    let shared = desk
+    let second = discover_editor_tools(&two.session, setup.registry(), &setup.editors).await;
+    let shared = setup
         .registry()
         .callable_entries()
         .iter()
         .filter(|entry| entry.tool_spec().name == "ide_find")
         .count();
     assert_eq!(shared, 1);
-    let effect = desk
+    let effect = setup
         .registry()
         .find_tool("ide_find")
         .expect("there")
@@ -467,21 +467,21 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
     );
 
     let talk = |name: &str| ConversationId::parse(name).expect("an id");
-    let _one = desk
+    let _one = setup
         .editors
         .open_turn(Arc::clone(&one.session), Some(talk("t1")));
-    let two_turn = desk
+    let two_turn = setup
         .editors
         .open_turn(Arc::clone(&two.session), Some(talk("t2")));
     let cx = |name: &str| ToolContext {
         conversation: talk(name),
         ..ToolContext::for_detached_call(RequestId::new())
     };
-    let of_one = desk
+    let of_one = setup
         .call_with("ide_find", json!({"symbol": "a"}), cx("t1"))
         .await
         .expect("answered");
-    let of_two = desk
+    let of_two = setup
         .call_with("ide_find", json!({"name": "a"}), cx("t2"))
         .await
         .expect("answered");
@@ -492,7 +492,8 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
 
     // Arguments of the one are none of the other, and reach neither.
     let (code, said) = error_parts(
-        desk.call_with("ide_find", json!({"symbol": "a"}), cx("t2"))
+        setup
+            .call_with("ide_find", json!({"symbol": "a"}), cx("t2"))
             .await,
     );
     assert_eq!(
@@ -506,7 +507,7 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
 
     // What was promised as a look is not run by an editor that would change something.
     let late = cx("t2");
-    let followed = desk.follow("ide_find", &late, &json!({"symbol": "a"}));
+    let followed = setup.follow("ide_find", &late, &json!({"symbol": "a"}));
     let (code, said) = error_parts(promised.run_call(late).await);
     assert_eq!(code, ErrorCode::Stale, "{said}");
     drop(followed);
@@ -514,11 +515,12 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
     // A session that does not offer it is no other's stand-in.
     drop((second, two_turn));
     let three = connect_editor("three", json!({}), &[]).await;
-    let _three = desk
+    let _three = setup
         .editors
         .open_turn(Arc::clone(&three.session), Some(talk("t3")));
     let (code, said) = error_parts(
-        desk.call_with("ide_find", json!({"symbol": "a"}), cx("t3"))
+        setup
+            .call_with("ide_find", json!({"symbol": "a"}), cx("t3"))
             .await,
     );
     assert_eq!(code, ErrorCode::NotFound);

@@ -16,15 +16,16 @@ use crate::harness::wait::wait_for_some;
 
 #[tokio::test]
 async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
-    let desk = DeviceTools::new();
-    let own = |desk: &DeviceTools| {
-        desk.registry()
+    let setup = DeviceTools::new();
+    let own = |setup: &DeviceTools| {
+        setup
+            .registry()
             .device_specs()
             .map(|spec| spec.catalog_body().to_string())
             .collect::<Vec<_>>()
     };
-    let before = own(&desk);
-    let mut changes = desk.registry().subscribe_tool_changes();
+    let before = own(&setup);
+    let mut changes = setup.registry().subscribe_tool_changes();
     let editor = connect_editor(
         "one",
         discovery_capability(),
@@ -34,11 +35,11 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
         ])],
     )
     .await;
-    let found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
+    let found = discover_editor_tools(&editor.session, setup.registry(), &setup.editors).await;
     assert_eq!(found.own, ["ide_find", "ide.rename"]);
     assert!(changes.has_changed().expect("the registry lives"));
     changes.mark_unchanged();
-    let all = desk.registry().callable_entries();
+    let all = setup.registry().callable_entries();
     let names: Vec<&str> = all
         .iter()
         .map(|entry| entry.tool_spec().name.as_ref())
@@ -47,9 +48,9 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
         names.is_sorted() && names.contains(&"ide_find") && names.contains(&"Read"),
         "{names:?}"
     );
-    assert_eq!((all.len(), own(&desk)), (before.len() + 2, before.clone()));
+    assert_eq!((all.len(), own(&setup)), (before.len() + 2, before.clone()));
 
-    let error = desk
+    let error = setup
         .registry()
         .find_tool("ide_fnd")
         .map(drop)
@@ -62,10 +63,10 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
     drop(found);
     assert!(changes.has_changed().expect("the registry lives"));
     assert_eq!(
-        (desk.registry().callable_entries().len(), own(&desk)),
+        (setup.registry().callable_entries().len(), own(&setup)),
         (before.len(), before)
     );
-    let error = desk
+    let error = setup
         .registry()
         .find_tool("ide_find")
         .map(drop)
@@ -79,14 +80,14 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
     );
 
     // Once it is back, nobody speaks of its going.
-    let back = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
-    assert!(desk.registry().find_tool("ide_find").is_ok());
+    let back = discover_editor_tools(&editor.session, setup.registry(), &setup.editors).await;
+    assert!(setup.registry().find_tool("ide_find").is_ok());
     drop(back);
 }
 
 #[tokio::test]
 async fn a_guest_hides_no_tool_of_this_device() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     let editor = connect_editor(
         "one",
         discovery_capability(),
@@ -96,17 +97,17 @@ async fn a_guest_hides_no_tool_of_this_device() {
         ])],
     )
     .await;
-    let found = discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await;
+    let found = discover_editor_tools(&editor.session, setup.registry(), &setup.editors).await;
     assert_eq!(found.known, ["Bash", "Write"]);
     assert!(
-        !desk
+        !setup
             .registry()
             .subscribe_tool_changes()
             .has_changed()
             .expect("the registry lives")
     );
     for name in ["Bash", "Write"] {
-        let entry = desk.registry().find_tool(name).expect("ours");
+        let entry = setup.registry().find_tool(name).expect("ours");
         assert_eq!(entry.tool_spec().origin, "device");
         assert!(
             entry.tool_spec().effect.runs_at_most_once(),
@@ -117,16 +118,17 @@ async fn a_guest_hides_no_tool_of_this_device() {
 
 #[tokio::test]
 async fn one_of_two_that_goes_leaves_the_other() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     let says = [tool_listing(&[tool_description("ide_find", "search")])];
     let (one, two) = (
         connect_editor("one", discovery_capability(), &says).await,
         connect_editor("two", discovery_capability(), &says).await,
     );
-    let first = discover_editor_tools(&one.session, desk.registry(), &desk.editors).await;
-    let second = discover_editor_tools(&two.session, desk.registry(), &desk.editors).await;
+    let first = discover_editor_tools(&one.session, setup.registry(), &setup.editors).await;
+    let second = discover_editor_tools(&two.session, setup.registry(), &setup.editors).await;
     let origin = || {
-        desk.registry()
+        setup
+            .registry()
             .find_tool("ide_find")
             .map(|entry| entry.tool_spec().origin.to_string())
     };
@@ -142,15 +144,15 @@ async fn one_of_two_that_goes_leaves_the_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_backend_is_told_when_guests_come_and_go() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let mut held = None;
     let none = ToolRegistry::new([Vec::new()]).expect("no tools");
-    let runner = RunnerInProcess::with_tools(&stage, none, RunnerSettings::default(), |parts| {
+    let runner = RunnerInProcess::with_tools(&setup, none, RunnerSettings::default(), |parts| {
         held = Some(Arc::clone(&parts.registry));
     });
     let registry = held.expect("the runner has one");
     let names = async || {
-        stage
+        setup
             .caller
             .tools()
             .await
@@ -174,7 +176,7 @@ async fn the_backend_is_told_when_guests_come_and_go() {
         (names().await == ["ide_find", "ide_rename"]).then_some(())
     })
     .await;
-    let (_, body) = stage.caller.tools().await.swap_remove(0);
+    let (_, body) = setup.caller.tools().await.swap_remove(0);
     assert_eq!(body["origin"], "editor: Pad one");
     assert_eq!(body["schema"]["required"], json!(["symbol"]));
 

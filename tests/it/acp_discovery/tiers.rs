@@ -12,8 +12,8 @@ use super::editor::{
     discovery_capability, tool_description, tool_listing,
 };
 
-async fn discover_tools(desk: &DeviceTools, editor: &ConnectedEditor) -> EditorToolDiscovery {
-    discover_editor_tools(&editor.session, desk.registry(), &desk.editors).await
+async fn discover_tools(setup: &DeviceTools, editor: &ConnectedEditor) -> EditorToolDiscovery {
+    discover_editor_tools(&editor.session, setup.registry(), &setup.editors).await
 }
 
 fn with_capability(mut capabilities: Value) -> Value {
@@ -24,7 +24,7 @@ fn with_capability(mut capabilities: Value) -> Value {
 
 #[tokio::test]
 async fn the_first_tier_is_the_editors_own_catalog() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     let tools = [
         tool_description("ide_rename_symbol", "edit"),
         tool_description("read_file", "read"),
@@ -35,7 +35,7 @@ async fn the_first_tier_is_the_editors_own_catalog() {
         &[tool_listing(&tools)],
     )
     .await;
-    let found = discover_tools(&desk, &editor).await;
+    let found = discover_tools(&setup, &editor).await;
     assert_eq!(found.tier, EditorTier::Catalog);
     assert_eq!(
         (found.own.as_slice(), found.known.as_slice()),
@@ -45,7 +45,8 @@ async fn the_first_tier_is_the_editors_own_catalog() {
         )
     );
     assert_eq!(
-        desk.registry()
+        setup
+            .registry()
             .find_tool("ide_rename_symbol")
             .expect("a guest")
             .tool_spec()
@@ -53,7 +54,8 @@ async fn the_first_tier_is_the_editors_own_catalog() {
         "editor: Pad one"
     );
     assert_eq!(
-        desk.registry()
+        setup
+            .registry()
             .find_tool("read_file")
             .expect("ours")
             .tool_spec()
@@ -74,14 +76,14 @@ async fn the_first_tier_is_the_editors_own_catalog() {
 
 #[tokio::test]
 async fn the_second_tier_is_what_the_editor_declared() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     for says in [
         tool_listing(&[]),
         (DISCOVER, EditorReply::Fails(Error::internal_error())),
         tool_listing(&[json!(1)]),
     ] {
         let editor = connect_editor("one", with_capability(discovery_capability()), &[says]).await;
-        let found = discover_tools(&desk, &editor).await;
+        let found = discover_tools(&setup, &editor).await;
         assert_eq!(found.tier, EditorTier::Capabilities);
         assert_eq!(
             found.serves,
@@ -96,21 +98,21 @@ async fn the_second_tier_is_what_the_editor_declared() {
     };
     let editor = connect_with("two", with_capability(json!({})), &[], wants_terminals).await;
     assert_eq!(
-        discover_tools(&desk, &editor).await.serves,
+        discover_tools(&setup, &editor).await.serves,
         [EditorService::RunsCommands],
         "as the owner wants it"
     );
     let reads = connect_editor("three", json!({"fs": {"readTextFile": true}}), &[]).await;
     assert_eq!(
-        discover_tools(&desk, &reads).await.serves,
+        discover_tools(&setup, &reads).await.serves,
         [EditorService::ReadsFiles]
     );
 }
 
 #[tokio::test]
 async fn the_third_tier_is_this_machine_and_the_editor_gets_no_call() {
-    let desk = DeviceTools::new();
-    let before = desk.registry().callable_entries().len();
+    let setup = DeviceTools::new();
+    let before = setup.registry().callable_entries().len();
     for capabilities in [
         json!({}),
         json!({"fs": {"writeTextFile": true}}),
@@ -122,7 +124,7 @@ async fn the_third_tier_is_this_machine_and_the_editor_gets_no_call() {
             &[tool_listing(&[tool_description("ide_x", "read")])],
         )
         .await;
-        let found = discover_tools(&desk, &editor).await;
+        let found = discover_tools(&setup, &editor).await;
         assert_eq!(
             (found.tier, found.serves.as_slice()),
             (EditorTier::Local, &[][..])
@@ -132,7 +134,7 @@ async fn the_third_tier_is_this_machine_and_the_editor_gets_no_call() {
             [""; 0],
             "nothing was asked of an editor that announced nothing"
         );
-        assert_eq!(desk.registry().callable_entries().len(), before);
+        assert_eq!(setup.registry().callable_entries().len(), before);
         assert!(
             found
                 .to_string()
@@ -144,7 +146,7 @@ async fn the_third_tier_is_this_machine_and_the_editor_gets_no_call() {
 
 #[tokio::test]
 async fn an_editor_is_asked_where_it_announced_it_or_the_owner_says_so() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     for (capabilities, discover, asked) in [
         (discovery_capability(), DiscoveryMode::Announced, true),
         (
@@ -181,7 +183,7 @@ async fn an_editor_is_asked_where_it_announced_it_or_the_owner_says_so() {
             settings,
         )
         .await;
-        let tier = discover_tools(&desk, &editor).await.tier;
+        let tier = discover_tools(&setup, &editor).await.tier;
         assert_eq!(
             tier == EditorTier::Catalog,
             asked,
@@ -193,7 +195,7 @@ async fn an_editor_is_asked_where_it_announced_it_or_the_owner_says_so() {
 
 #[tokio::test]
 async fn an_editor_is_asked_once_whatever_it_said_and_told_which_session() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     for says in [
         tool_listing(&[tool_description("ide_x", "read")]),
         (DISCOVER, EditorReply::Fails(Error::internal_error())),
@@ -201,10 +203,10 @@ async fn an_editor_is_asked_once_whatever_it_said_and_told_which_session() {
         let editor = connect_editor("one", discovery_capability(), &[says]).await;
         assert!(editor.session.discovered_tools().is_none());
         let (first, second) = tokio::join!(
-            discover_tools(&desk, &editor),
-            discover_tools(&desk, &editor)
+            discover_tools(&setup, &editor),
+            discover_tools(&setup, &editor)
         );
-        let third = discover_tools(&desk, &editor).await;
+        let third = discover_tools(&setup, &editor).await;
         assert_eq!(
             (first.tier, second.tier, third.tier),
             (third.tier, third.tier, first.tier)
@@ -216,7 +218,7 @@ async fn an_editor_is_asked_once_whatever_it_said_and_told_which_session() {
 
 #[tokio::test]
 async fn each_session_has_a_catalog_of_its_own() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     let one = connect_editor(
         "one",
         discovery_capability(),
@@ -230,8 +232,8 @@ async fn each_session_has_a_catalog_of_its_own() {
     )
     .await;
     let (first, second) = (
-        discover_tools(&desk, &one).await,
-        discover_tools(&desk, &two).await,
+        discover_tools(&setup, &one).await,
+        discover_tools(&setup, &two).await,
     );
     assert_eq!(
         (first.own, second.own),
@@ -241,11 +243,11 @@ async fn each_session_has_a_catalog_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn an_editor_that_says_nothing_holds_nobody_up() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     let mut capabilities = discovery_capability();
     capabilities["fs"] = json!({"readTextFile": true});
     let editor = connect_editor("one", capabilities, &[(DISCOVER, EditorReply::Nothing)]).await;
-    let found = discover_tools(&desk, &editor).await;
+    let found = discover_tools(&setup, &editor).await;
     assert_eq!(found.tier, EditorTier::Capabilities);
     assert_eq!(
         found.problems[0].to_string(),
@@ -261,7 +263,7 @@ async fn an_editor_that_says_nothing_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_tool_whose_schema_is_none_is_left_out_and_told() {
-    let desk = DeviceTools::new();
+    let setup = DeviceTools::new();
     let mut bad = tool_description("ide_bad", "read");
     bad["parameters"] = json!({"type": "object", "properties": {"a": {"type": "strnig"}}});
     let mut reads = tool_description("ide_reads", "read");
@@ -277,7 +279,7 @@ async fn a_tool_whose_schema_is_none_is_left_out_and_told() {
         ])],
     )
     .await;
-    let found = discover_tools(&desk, &editor).await;
+    let found = discover_tools(&setup, &editor).await;
     assert_eq!(found.own, ["ide_good"]);
     assert_eq!(found.problems.len(), 2, "{found}");
     assert!(

@@ -30,9 +30,9 @@ fn serve_tools(
     }
 }
 
-async fn published_tool(stage: &RunnerFixture, name: &str) -> Value {
+async fn published_tool(setup: &RunnerFixture, name: &str) -> Value {
     let find = async || {
-        stage
+        setup
             .caller
             .tools()
             .await
@@ -49,10 +49,10 @@ fn tool_call(name: &str) -> ToolCall {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, serve_tools("allow_once"));
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, serve_tools("allow_once"));
     let (session, turn) = editor
-        .attached(&discovery_capability(), &stage.setting)
+        .attached(&discovery_capability(), &setup.setting)
         .await;
     assert_eq!(editor.requests(DISCOVER), [json!({ "sessionId": session })]);
     let said = editor.said(&session);
@@ -64,18 +64,18 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
         said.contains("Left out: tools[2]: it is not an object."),
         "{said}"
     );
-    let body = published_tool(&stage, "ide_find").await;
+    let body = published_tool(&setup, "ide_find").await;
     assert_eq!(
         (&body["origin"], &body["requires_permission"]),
         (&json!("editor: Testedit 1.0"), &json!(false))
     );
     assert_eq!(
-        published_tool(&stage, "ide_rename").await["requires_permission"],
+        published_tool(&setup, "ide_rename").await["requires_permission"],
         true
     );
 
-    let id = stage.ask(tool_call("ide_find")).await;
-    assert_eq!(stage.answer(&id).await.text(), r#"{"found":"main"}"#);
+    let id = setup.ask(tool_call("ide_find")).await;
+    assert_eq!(setup.answer(&id).await.text(), r#"{"found":"main"}"#);
     editor.shows(&session, &id, "completed").await;
     assert_eq!(
         editor.requests("session/request_permission").len(),
@@ -87,8 +87,8 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
         json!(id)
     );
 
-    let id = stage.ask(tool_call("ide_rename")).await;
-    let renamed = stage.answer(&id).await;
+    let id = setup.ask(tool_call("ide_rename")).await;
+    let renamed = setup.answer(&id).await;
     assert_eq!(renamed.text(), "3 places in 2 files");
     assert!(
         renamed.payload["meta"].get("confinement").is_none(),
@@ -101,7 +101,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     );
     assert_eq!(editor.requests("session/request_permission").len(), 1);
 
-    let bad = stage
+    let bad = setup
         .caller
         .call_and_wait(ToolCall::new("ide_rename", &json!({ "name": "main" })))
         .await;
@@ -117,7 +117,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     // Detached, the tool is still in the catalog; calls of it are not the editor's any more.
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     editor.answer(turn).await;
-    let late = stage.caller.call_and_wait(tool_call("ide_find")).await;
+    let late = setup.caller.call_and_wait(tool_call("ide_find")).await;
     assert_eq!(late.verdict(), ("error", "not_found"));
     assert!(
         late.text().contains("no editor has attached itself"),
@@ -130,14 +130,14 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_the_person_refuses_does_not_reach_the_editor() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, serve_tools("reject_once"));
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, serve_tools("reject_once"));
     let (session, _) = editor
-        .attached(&discovery_capability(), &stage.setting)
+        .attached(&discovery_capability(), &setup.setting)
         .await;
-    let id = stage.ask(tool_call("ide_rename")).await;
+    let id = setup.ask(tool_call("ide_rename")).await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("error", "policy_denied")
     );
     editor.shows(&session, &id, "failed").await;
@@ -146,25 +146,25 @@ async fn a_tool_that_the_person_refuses_does_not_reach_the_editor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editors_tools_go_with_it_while_the_runner_stays() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     runner.logs("the runner is up").await;
-    let mut editor = EditorProcess::launch(&stage.setting, serve_tools("allow_once"));
+    let mut editor = EditorProcess::launch(&setup.setting, serve_tools("allow_once"));
     editor
-        .attached(&discovery_capability(), &stage.setting)
+        .attached(&discovery_capability(), &setup.setting)
         .await;
-    published_tool(&stage, "ide_find").await;
+    published_tool(&setup, "ide_find").await;
     editor.close();
     editor.end().await;
     let gone = async || {
-        let tools = stage.caller.tools().await;
+        let tools = setup.caller.tools().await;
         (!tools.iter().any(|(name, _)| name.starts_with("ide_"))).then_some(tools.len())
     };
     assert!(
         wait_for_some("the editor's tools to be gone", gone).await > 30,
         "the device's own stay"
     );
-    let late = stage.caller.call_and_wait(tool_call("ide_find")).await;
+    let late = setup.caller.call_and_wait(tool_call("ide_find")).await;
     assert_eq!(late.verdict(), ("error", "unknown_tool"));
     assert!(
         late.text()
@@ -175,10 +175,10 @@ async fn an_editors_tools_go_with_it_while_the_runner_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_of_one_editor_are_asked_each_and_prompts_are_not() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, serve_tools("allow_once"));
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, serve_tools("allow_once"));
     editor.initialize_client(&discovery_capability()).await;
-    let work: &Path = &stage.setting.workspace;
+    let work: &Path = &setup.setting.workspace;
     let (first, second) = (editor.session(work).await, editor.session(work).await);
     wait_until("both to be asked", || editor.requests(DISCOVER).len() == 2).await;
     for _ in 0..3 {

@@ -9,21 +9,21 @@ use serde_json::Value;
 use crate::harness::stage::RunnerFixture;
 
 /// Where the audit of a stage's device is.
-fn audit_paths(stage: &RunnerFixture) -> AuditPaths {
-    AuditPaths::within_folder(&stage.setting.home.join("state"))
+fn audit_paths(setup: &RunnerFixture) -> AuditPaths {
+    AuditPaths::within_folder(&setup.setting.home.join("state"))
 }
 
 /// The rows of a stage's device.
-fn rows_of(stage: &RunnerFixture) -> Vec<Value> {
-    let text = std::fs::read_to_string(audit_paths(stage).rows).unwrap_or_default();
+fn rows_of(setup: &RunnerFixture) -> Vec<Value> {
+    let text = std::fs::read_to_string(audit_paths(setup).rows).unwrap_or_default();
     text.lines()
         .map(|line| serde_json::from_str(line).expect("a row is JSON"))
         .collect()
 }
 
 /// Those about a request, each as the fields asked for.
-fn rows_about(stage: &RunnerFixture, id: &str, fields: &[&str]) -> Vec<String> {
-    let rows = rows_of(stage)
+fn rows_about(setup: &RunnerFixture, id: &str, fields: &[&str]) -> Vec<String> {
+    let rows = rows_of(setup)
         .into_iter()
         .filter(|row| row["requestId"] == id);
     let field = |row: &Value, name: &str| match &row[name] {

@@ -9,14 +9,14 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
 /// `audit verify` of a stage's home; its exit code and what it found.
-async fn verify_audit(stage: &RunnerFixture) -> (Option<i32>, Value) {
-    let ended = stage.command(&["--json", "audit", "verify"]).await;
+async fn verify_audit(setup: &RunnerFixture) -> (Option<i32>, Value) {
+    let ended = setup.command(&["--json", "audit", "verify"]).await;
     (ended.code, ended.json())
 }
 
 /// Waits until this is among the rows about a request.
-async fn expect_row(stage: &RunnerFixture, id: &str, fields: &[&str], wanted: &str) {
-    let seen = || rows_about(stage, id, fields);
+async fn expect_row(setup: &RunnerFixture, id: &str, fields: &[&str], wanted: &str) {
+    let seen = || rows_about(setup, id, fields);
     wait_until(&format!("{wanted:?} in {:?}", seen()), || {
         seen().iter().any(|row| row == wanted)
     })
@@ -25,80 +25,80 @@ async fn expect_row(stage: &RunnerFixture, id: &str, fields: &[&str], wanted: &s
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
-    let stage = RunnerFixture::new().await;
-    stage.write("note.txt", "what-it-read\n");
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    setup.write("note.txt", "what-it-read\n");
+    let runner = setup.run();
     let command = "echo what-it-said; exit 3";
-    let bash = stage
+    let bash = setup
         .ask(
             ToolCall::bash(command)
                 .of("talk")
                 .with("agentType", json!("main")),
         )
         .await;
-    assert_eq!(stage.answer(&bash).await.outcome, "ok");
-    let read = stage
+    assert_eq!(setup.answer(&bash).await.outcome, "ok");
+    let read = setup
         .ask(ToolCall::new("Read", &json!({ "file_path": "note.txt" })).of("talk"))
         .await;
-    stage.answer(&read).await;
-    let outside = stage
+    setup.answer(&read).await;
+    let outside = setup
         .ask(ToolCall::new("Read", &json!({ "file_path": "/etc/shadow" })).of("talk"))
         .await;
-    stage.answer(&outside).await;
-    let unknown = stage
+    setup.answer(&outside).await;
+    let unknown = setup
         .ask(ToolCall::new(
             "NoSuchTool",
             &json!({ "what": "what-it-asked" }),
         ))
         .await;
-    let refused = stage.answer(&unknown).await;
+    let refused = setup.answer(&unknown).await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
     let fields = [
         "event", "who", "toolName", "decision", "code", "outcome", "exitCode", "attempt",
     ];
     assert_eq!(
-        rows_about(&stage, &bash, &fields),
+        rows_about(&setup, &bash, &fields),
         [
             "begun caller Bash allowed - - - 1",
             "answered caller Bash - - ok 3 1"
         ]
     );
     assert_eq!(
-        rows_about(&stage, &read, &fields),
+        rows_about(&setup, &read, &fields),
         [
             "begun caller Read allowed - - - 1",
             "answered caller Read - - ok - 1"
         ]
     );
     assert_eq!(
-        rows_about(&stage, &outside, &fields),
+        rows_about(&setup, &outside, &fields),
         [
             "begun caller Read allowed - - - 1",
             "answered caller Read denied outside_workspace error - 1"
         ]
     );
     assert_eq!(
-        rows_about(&stage, &unknown, &fields),
+        rows_about(&setup, &unknown, &fields),
         ["answered caller NoSuchTool denied unknown_tool error - -"]
     );
     let more = ["conversationId", "agentType", "argsHash", "bytes"];
     let args = json!({ "command": command }).to_string();
     let hash = punie_engine::audit::sha256_text(&args);
     assert_eq!(
-        rows_about(&stage, &bash, &more[..3])[0],
+        rows_about(&setup, &bash, &more[..3])[0],
         format!("talk main {hash}")
     );
     assert_eq!(
-        rows_about(&stage, &unknown, &more[3..])[0],
+        rows_about(&setup, &unknown, &more[3..])[0],
         refused.raw.len().to_string()
     );
-    let confinements = rows_about(&stage, &bash, &["confinement"]);
+    let confinements = rows_about(&setup, &bash, &["confinement"]);
     assert!(
         confinements.iter().all(|level| level != "-"),
         "{confinements:?}"
     );
-    let events: Vec<Value> = rows_of(&stage)
+    let events: Vec<Value> = rows_of(&setup)
         .into_iter()
         .map(|row| row["event"].clone())
         .collect();
@@ -106,11 +106,11 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
         (events.first(), events.last()),
         (Some(&json!("started")), Some(&json!("stopped")))
     );
-    let text = std::fs::read_to_string(audit_paths(&stage).rows).expect("rows");
+    let text = std::fs::read_to_string(audit_paths(&setup).rows).expect("rows");
     for word in ["what-it", "note.txt", "shadow", "echo"] {
         assert!(!text.contains(word), "{word} in {text}");
     }
-    let (code, report) = verify_audit(&stage).await;
+    let (code, report) = verify_audit(&setup).await;
     assert_eq!(
         (code, &report["sound"], &report["headSigned"]),
         (Some(0), &json!(true), &json!("by_this_device"))
@@ -119,21 +119,21 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h105_verify_names_the_row_that_was_edited_and_exits_with_one() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    stage.caller.call_and_wait(ToolCall::bash("true")).await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    setup.caller.call_and_wait(ToolCall::bash("true")).await;
     runner.terminate();
     runner.end().await;
-    let file = audit_paths(&stage).rows;
+    let file = audit_paths(&setup).rows;
     let text = std::fs::read_to_string(&file).expect("rows");
     std::fs::write(
         &file,
         text.replacen("\"toolName\":\"Bash\"", "\"toolName\":\"Read\"", 1),
     )
     .expect("written");
-    let ended = stage.command(&["audit", "verify"]).await;
+    let ended = setup.command(&["audit", "verify"]).await;
     assert_eq!(ended.code, Some(1));
-    let begun = rows_of(&stage)
+    let begun = rows_of(&setup)
         .iter()
         .position(|row| row["event"] == "begun")
         .expect("a row")
@@ -143,7 +143,7 @@ async fn h105_verify_names_the_row_that_was_edited_and_exits_with_one() {
         "{}",
         ended.out
     );
-    let (code, report) = verify_audit(&stage).await;
+    let (code, report) = verify_audit(&setup).await;
     assert_eq!(
         (code, &report["fault"]["flaw"], &report["fault"]["seq"]),
         (Some(1), &json!("edited"), &json!(begun))
@@ -152,11 +152,11 @@ async fn h105_verify_names_the_row_that_was_edited_and_exits_with_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
-    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
-    let _runner = stage.run();
-    let id = stage.ask(ToolCall::bash("true")).await;
+    let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
+    let _runner = setup.run();
+    let id = setup.ask(ToolCall::bash("true")).await;
     let question = wait_for_some("a question", async || {
-        let list = stage.command(&["--json", "approvals"]).await.out;
+        let list = setup.command(&["--json", "approvals"]).await.out;
         Some(
             serde_json::from_str::<Value>(list.lines().next()?).ok()?["id"]
                 .as_str()?
@@ -165,103 +165,103 @@ async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
     })
     .await;
     assert_eq!(
-        stage.command(&["approvals", "allow", &question]).await.code,
+        setup.command(&["approvals", "allow", &question]).await.code,
         Some(0)
     );
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     let fields = ["event", "who", "decision", "by", "code", "rule", "detail"];
-    expect_row(&stage, &id, &fields, "approval owner - - - - allow_once").await;
+    expect_row(&setup, &id, &fields, "approval owner - - - - allow_once").await;
     expect_row(
-        &stage,
+        &setup,
         &id,
         &fields,
         "begun caller asked device - policy.ask -",
     )
     .await;
-    let id = stage.ask(ToolCall::bash("true")).await;
-    let question = wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
-    stage.caller.choose(&question, "reject_once").await;
+    let id = setup.ask(ToolCall::bash("true")).await;
+    let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+    setup.caller.choose(&question, "reject_once").await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("error", "policy_denied")
     );
     expect_row(
-        &stage,
+        &setup,
         &id,
         &fields,
         "answered caller denied - policy_denied policy.ask -",
     )
     .await;
-    assert_eq!(verify_audit(&stage).await.0, Some(0));
+    assert_eq!(verify_audit(&setup).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let write = stage
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let write = setup
         .ask(ToolCall::new(
             "Write",
             &json!({ "file_path": "a.txt", "content": "a\n" }),
         ))
         .await;
-    stage.answer(&write).await;
-    let told = |event: &str| rows_of(&stage).iter().any(|row| row["event"] == event);
+    setup.answer(&write).await;
+    let told = |event: &str| rows_of(&setup).iter().any(|row| row["event"] == event);
     for (words, events) in [
         (&["pause", "--now"][..], &["pause", "held", "stop"][..]),
         (&["resume"], &["resume", "released"]),
         (&["undo", &write], &["undo"]),
         (&["trash", "empty", "--yes"], &["trash_emptied"]),
     ] {
-        let ended = stage.command(words).await;
+        let ended = setup.command(words).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         for event in events {
             wait_until(&format!("{event} in the audit"), || told(event)).await;
         }
     }
     assert_eq!(
-        rows_about(&stage, &write, &["event", "who"])
+        rows_about(&setup, &write, &["event", "who"])
             .last()
             .map(String::as_str),
         Some("undo owner")
     );
     let end = &write[write.len() - 8..];
     let of_write = ["audit", "list", "--json", "--request"];
-    let by_end = stage.command(&[&of_write[..], &[end]].concat()).await;
-    let by_id = stage.command(&[&of_write[..], &[&write]].concat()).await;
+    let by_end = setup.command(&[&of_write[..], &[end]].concat()).await;
+    let by_id = setup.command(&[&of_write[..], &[&write]].concat()).await;
     assert!(
         by_end.out.contains("\"undo\"") && by_end.out == by_id.out,
         "{by_end:?}"
     );
     // A pause that changes nothing is no row.
-    stage.command(&["resume"]).await;
-    let resumes = rows_of(&stage)
+    setup.command(&["resume"]).await;
+    let resumes = rows_of(&setup)
         .iter()
         .filter(|row| row["event"] == "resume")
         .count();
     assert_eq!(resumes, 1);
     drop(runner);
-    assert_eq!(verify_audit(&stage).await.0, Some(0));
+    assert_eq!(verify_audit(&setup).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_was_taken_back_is_no_call_that_was_denied() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let id = stage.ask(ToolCall::bash("sleep 600")).await;
-    expect_row(&stage, &id, &["event"], "begun").await;
-    stage.caller.cancel(&id).await;
-    assert_eq!(stage.answer(&id).await.outcome, "cancelled");
-    expect_row(&stage, &id, &["event", "who"], "cancelled caller").await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let id = setup.ask(ToolCall::bash("sleep 600")).await;
+    expect_row(&setup, &id, &["event"], "begun").await;
+    setup.caller.cancel(&id).await;
+    assert_eq!(setup.answer(&id).await.outcome, "cancelled");
+    expect_row(&setup, &id, &["event", "who"], "cancelled caller").await;
     expect_row(
-        &stage,
+        &setup,
         &id,
         &["event", "code", "decision"],
         "answered cancelled -",
     )
     .await;
     drop(runner);
-    assert_eq!(verify_audit(&stage).await.0, Some(0));
+    assert_eq!(verify_audit(&setup).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -273,62 +273,62 @@ async fn h105_a_runner_that_is_killed_leaves_rows_that_follow_from_each_other() 
         ("finish.after", 1),
         ("audit.written", 1),
     ] {
-        let stage = RunnerFixture::new().await;
-        let relay = Relay::before(&stage.setting.url).await;
-        let runner = stage.run_armed(&relay.url, &format!("{point}=kill@1"));
-        let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
+        let setup = RunnerFixture::new().await;
+        let relay = Relay::before(&setup.setting.url).await;
+        let runner = setup.run_armed(&relay.url, &format!("{point}=kill@1"));
+        let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
         let ended = runner.end().await;
         assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
-        let (code, report) = verify_audit(&stage).await;
+        let (code, report) = verify_audit(&setup).await;
         assert_eq!(code, Some(0), "{point}: {report}");
-        let _runner = stage.run_at(&relay.url);
-        stage.answer(&id).await;
-        expect_row(&stage, &id, &["event"], "answered").await;
-        let told = rows_about(&stage, &id, &["event"]);
+        let _runner = setup.run_at(&relay.url);
+        setup.answer(&id).await;
+        expect_row(&setup, &id, &["event"], "answered").await;
+        let told = rows_about(&setup, &id, &["event"]);
         // Nothing ran that has no row, and no row was lost with the process.
         assert!(
             told.iter().filter(|event| *event == "begun").count() >= begun,
             "{point}: {told:?}"
         );
-        let (code, report) = verify_audit(&stage).await;
+        let (code, report) = verify_audit(&setup).await;
         assert_eq!(code, Some(0), "{point}: {report}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_audit_outlives_the_journal_and_tells_of_the_gap() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let id = stage.ask(ToolCall::bash("true")).await;
-    stage.answer(&id).await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let id = setup.ask(ToolCall::bash("true")).await;
+    setup.answer(&id).await;
     runner.terminate();
     runner.end().await;
-    for entry in std::fs::read_dir(stage.setting.home.join("state")).expect("a folder") {
+    for entry in std::fs::read_dir(setup.setting.home.join("state")).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.display().to_string().contains("journal.sqlite3") {
             std::fs::remove_file(path).expect("removed");
         }
     }
-    let _runner = stage.run();
-    stage.caller.call_and_wait(ToolCall::bash("true")).await;
-    assert_eq!(rows_about(&stage, &id, &["event"]), ["begun", "answered"]);
-    assert_eq!(verify_audit(&stage).await.0, Some(0));
+    let _runner = setup.run();
+    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    assert_eq!(rows_about(&setup, &id, &["event"]), ["begun", "answered"]);
+    assert_eq!(verify_audit(&setup).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    stage.caller.call_and_wait(ToolCall::bash("true")).await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    setup.caller.call_and_wait(ToolCall::bash("true")).await;
     // The last word of a runner that stops is a heartbeat.
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    let health = stage.caller.health().await;
+    let health = setup.caller.health().await;
     let head = health["audit"].as_str().expect("a head").to_owned();
     let known = ["--json", "audit", "verify", "--head", &head];
-    assert_eq!(stage.command(&known).await.code, Some(0));
+    assert_eq!(setup.command(&known).await.code, Some(0));
     // Who has kept an older head as well can make it whole in itself again, but not what the backend was told.
-    let files = audit_paths(&stage);
+    let files = audit_paths(&setup);
     std::fs::remove_file(&files.head).expect("removed");
     let text = std::fs::read_to_string(&files.rows).expect("rows");
     std::fs::write(
@@ -337,11 +337,11 @@ async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
     )
     .expect("written");
     assert_eq!(
-        verify_audit(&stage).await.0,
+        verify_audit(&setup).await.0,
         Some(1),
         "without a head it is not sound"
     );
-    let ended = stage.command(&known).await;
+    let ended = setup.command(&known).await;
     assert_eq!(
         (ended.code, &ended.json()["fault"]["seq"]),
         (Some(1), &json!(2))
@@ -350,19 +350,19 @@ async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_is_narrowed_to_a_request_and_a_time() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     let ids = [
-        stage.ask(ToolCall::bash("true")).await,
-        stage.ask(ToolCall::bash("true")).await,
+        setup.ask(ToolCall::bash("true")).await,
+        setup.ask(ToolCall::bash("true")).await,
     ];
     for id in &ids {
-        stage.answer(id).await;
+        setup.answer(id).await;
     }
     runner.terminate();
     runner.end().await;
     let listed = async |args: &[&str]| -> Vec<Value> {
-        let ended = stage
+        let ended = setup
             .command(&[&["--json", "audit", "list"], args].concat())
             .await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -372,7 +372,7 @@ async fn the_list_is_narrowed_to_a_request_and_a_time() {
             .map(|line| serde_json::from_str(line).expect("JSON"))
             .collect()
     };
-    assert_eq!(listed(&[]).await, rows_of(&stage));
+    assert_eq!(listed(&[]).await, rows_of(&setup));
     let one = listed(&["--request", &ids[1]]).await;
     assert_eq!(one.len(), 2);
     assert!(
@@ -392,9 +392,9 @@ async fn the_list_is_narrowed_to_a_request_and_a_time() {
     );
     assert_eq!(
         listed(&["--within", "5"]).await.len(),
-        rows_of(&stage).len()
+        rows_of(&setup).len()
     );
-    let table = stage
+    let table = setup
         .command(&["audit", "list", "--request", &ids[0]])
         .await
         .out;
@@ -405,9 +405,9 @@ async fn the_list_is_narrowed_to_a_request_and_a_time() {
 }
 
 /// Sends a heartbeat as somebody would who has listened; the backend's refusal.
-async fn replay_request(stage: &RunnerFixture, beat: &Value) -> Value {
+async fn replay_request(setup: &RunnerFixture, beat: &Value) -> Value {
     let body = json!({ "path": "devices:heartbeat", "args": beat, "format": "json" }).to_string();
-    let post = http_client().post(format!("{}/api/mutation", stage.setting.url));
+    let post = http_client().post(format!("{}/api/mutation", setup.setting.url));
     let reply = post
         .header("content-type", "application/json")
         .body(body)
@@ -420,9 +420,9 @@ async fn replay_request(stage: &RunnerFixture, beat: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h98_a_heartbeat_that_somebody_sends_again_is_refused_and_brings_nobody_online() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let runner = stage.run_at(&relay.url);
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let runner = setup.run_at(&relay.url);
     wait_until("a heartbeat", || {
         relay
             .calls("devices:heartbeat")
@@ -440,23 +440,23 @@ async fn h98_a_heartbeat_that_somebody_sends_again_is_refused_and_brings_nobody_
     assert_ne!(beat["online"], false);
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    assert!(!stage.caller.sees_online().await, "it said goodbye");
-    assert_eq!(replay_request(&stage, &beat).await, "SIGNATURE_REPLAYED");
-    stage.advance_backend(6 * 60_000);
-    assert_eq!(replay_request(&stage, &beat).await, "SIGNATURE_STALE");
-    assert!(!stage.caller.sees_online().await);
+    assert!(!setup.caller.sees_online().await, "it said goodbye");
+    assert_eq!(replay_request(&setup, &beat).await, "SIGNATURE_REPLAYED");
+    setup.advance_backend(6 * 60_000);
+    assert_eq!(replay_request(&setup, &beat).await, "SIGNATURE_STALE");
+    assert!(!setup.caller.sees_online().await);
     // Signed for that moment and no other.
     let mut moved = beat.clone();
     moved["signedAtMs"] = json!(beat["signedAtMs"].as_f64().expect("a time") + 6.0 * 60_000.0);
-    assert_eq!(replay_request(&stage, &moved).await, "BAD_SIGNATURE");
-    assert!(!stage.caller.sees_online().await);
+    assert_eq!(replay_request(&setup, &moved).await, "BAD_SIGNATURE");
+    assert!(!setup.caller.sees_online().await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h98_a_heartbeat_that_the_backend_refuses_as_stale_or_repeated_stands_in_the_audit() {
     for code in ["SIGNATURE_STALE", "SIGNATURE_REPLAYED"] {
-        let stage = RunnerFixture::new().await;
-        let relay = Relay::before(&stage.setting.url).await;
+        let setup = RunnerFixture::new().await;
+        let relay = Relay::before(&setup.setting.url).await;
         let mut refused = false;
         relay.rule(move |path, _| {
             if path == "devices:heartbeat" && !std::mem::replace(&mut refused, true) {
@@ -464,9 +464,9 @@ async fn h98_a_heartbeat_that_the_backend_refuses_as_stale_or_repeated_stands_in
             }
             CallFate::Pass
         });
-        let _runner = stage.run_at(&relay.url);
+        let _runner = setup.run_at(&relay.url);
         let told = || {
-            rows_of(&stage).into_iter().any(|row| {
+            rows_of(&setup).into_iter().any(|row| {
                 row["event"] == "heartbeat_refused"
                     && row["who"] == "backend"
                     && row["code"] == code
@@ -480,53 +480,53 @@ async fn h98_a_heartbeat_that_the_backend_refuses_as_stale_or_repeated_stands_in
                 .any(|call| call.answer["status"] == "success")
         };
         wait_until("a second one, signed anew", again).await;
-        assert_eq!(verify_audit(&stage).await.0, Some(0));
+        assert_eq!(verify_audit(&setup).await.0, Some(0));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_that_the_backend_will_not_take_stands_in_the_audit() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, _| match path {
         "events:appendResult" => {
             CallFate::refuse(&json!({ "code": "RESULT_EXISTS", "message": "another one" }))
         }
         _ => CallFate::Pass,
     });
-    let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash("true")).await;
+    let _runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash("true")).await;
     expect_row(
-        &stage,
+        &setup,
         &id,
         &["event", "who", "code"],
         "undeliverable backend RESULT_EXISTS",
     )
     .await;
-    assert_eq!(verify_audit(&stage).await.0, Some(0));
+    assert_eq!(verify_audit(&setup).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn safe_mode_stands_in_the_audit() {
-    let stage = RunnerFixture::new().await;
-    stage.configure("crashes = 0", "crashes = 1");
-    let runner = stage.run();
-    stage.caller.call_and_wait(ToolCall::bash("true")).await;
+    let setup = RunnerFixture::new().await;
+    setup.configure("crashes = 0", "crashes = 1");
+    let runner = setup.run();
+    setup.caller.call_and_wait(ToolCall::bash("true")).await;
     runner.kill();
-    let _runner = stage.run();
+    let _runner = setup.run();
     let told = || {
-        rows_of(&stage)
+        rows_of(&setup)
             .iter()
             .any(|row| row["event"] == "held" && row["detail"] == "safe mode")
     };
     wait_until("it in the audit", told).await;
-    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
+    assert_eq!(setup.command(&["resume"]).await.code, Some(0));
     wait_until("its end in the audit", || {
-        rows_of(&stage).iter().any(|row| row["event"] == "released")
+        rows_of(&setup).iter().any(|row| row["event"] == "released")
     })
     .await;
     // A killed runner has no last row.
-    let lives: Vec<Value> = rows_of(&stage)
+    let lives: Vec<Value> = rows_of(&setup)
         .into_iter()
         .map(|row| row["event"].clone())
         .collect();

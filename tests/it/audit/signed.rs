@@ -44,10 +44,10 @@ struct SignedOrder {
 }
 
 impl SignedOrder {
-    fn bash(stage: &RunnerFixture, command: &str) -> Self {
+    fn bash(setup: &RunnerFixture, command: &str) -> Self {
         Self {
             id: RequestId::new(),
-            device: stage.caller.device.clone(),
+            device: setup.caller.device.clone(),
             tool: "Bash",
             args: json!({ "command": command }).to_string(),
             issued_at_ms: now_ms(),
@@ -109,21 +109,21 @@ impl SignedOrder {
 
 /// It was refused with this code and these words, nothing ran, and the audit has it.
 async fn expect_refusal(
-    stage: &RunnerFixture,
+    setup: &RunnerFixture,
     ask: ToolCall,
     code: &str,
     words: &str,
 ) -> CallAnswer {
-    let id = stage.ask(ask).await;
-    let answer = stage.answer(&id).await;
+    let id = setup.ask(ask).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
     assert!(answer.text().contains(words), "{answer:?}");
-    assert_eq!(stage.read("effects"), "", "nothing ran");
+    assert_eq!(setup.read("effects"), "", "nothing ran");
     let fields = ["event", "who", "decision", "code", "rule"];
     let wanted = [format!("refused caller denied {code} backend.request_key")];
     wait_until(
-        &format!("{wanted:?} in {:?}", rows_about(stage, &id, &fields)),
-        || rows_about(stage, &id, &fields) == wanted,
+        &format!("{wanted:?} in {:?}", rows_about(setup, &id, &fields)),
+        || rows_about(setup, &id, &fields) == wanted,
     )
     .await;
     answer
@@ -136,25 +136,25 @@ const EFFECT: &str = "echo ran >> effects";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_a_request_signed_with_the_pinned_key_is_run_and_one_without_is_not() {
-    let stage = signing_fixture().await;
-    let _runner = stage.run();
+    let setup = signing_fixture().await;
+    let _runner = setup.run();
     expect_refusal(
-        &stage,
+        &setup,
         ToolCall::bash(EFFECT),
         "policy_denied",
         "has no signature",
     )
     .await;
-    let order = SignedOrder::bash(&stage, EFFECT);
+    let order = SignedOrder::bash(&setup, EFFECT);
     let read = ToolCall::new("Read", &json!({ "file_path": "a" }));
-    expect_refusal(&stage, read, "policy_denied", "Read was not run").await;
-    let id = stage.ask(order.signed_call(&order.sign(&KEY))).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.read("effects"), "ran\n");
-    let status = stage.status().await;
+    expect_refusal(&setup, read, "policy_denied", "Read was not run").await;
+    let id = setup.ask(order.signed_call(&order.sign(&KEY))).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.read("effects"), "ran\n");
+    let status = setup.status().await;
     assert_eq!(status["requestAuth"], "signed");
     wait_until("a heartbeat says so", || {
-        let db = stage.database();
+        let db = setup.database();
         let health: String = db
             .query_row("select health from presence", [], |row| row.get(0))
             .unwrap_or_default();
@@ -165,17 +165,17 @@ async fn h97_a_request_signed_with_the_pinned_key_is_run_and_one_without_is_not(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_everything_that_is_signed_is_part_of_it() {
-    let stage = signing_fixture().await;
-    let _runner = stage.run();
-    let whole = |stage: &RunnerFixture| SignedOrder {
+    let setup = signing_fixture().await;
+    let _runner = setup.run();
+    let whole = |setup: &RunnerFixture| SignedOrder {
         deadline_ms: Some(now_ms() + 60_000),
         conversation: Some("talk"),
         agent_type: Some("main"),
         session: Some(RequestSession {
             client: "A".to_owned(),
-            folders: vec![stage.setting.workspace.clone()],
+            folders: vec![setup.setting.workspace.clone()],
         }),
-        ..SignedOrder::bash(stage, EFFECT)
+        ..SignedOrder::bash(setup, EFFECT)
     };
     let changes: [(&str, Change); 11] = [
         ("id", |order| order.id = RequestId::new()),
@@ -200,11 +200,11 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
         }),
     ];
     for (what, change) in changes {
-        let mut order = whole(&stage);
+        let mut order = whole(&setup);
         let signature = order.sign(&KEY);
         change(&mut order);
         let answer = expect_refusal(
-            &stage,
+            &setup,
             order.signed_call(&signature),
             "policy_denied",
             "the signature of this one is not",
@@ -212,33 +212,33 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
         .await;
         assert_eq!(answer.outcome, "error", "{what}");
     }
-    for signature in ["", "x", "AAAA", &whole(&stage).sign(&[43; 32])] {
-        let order = whole(&stage);
+    for signature in ["", "x", "AAAA", &whole(&setup).sign(&[43; 32])] {
+        let order = whole(&setup);
         expect_refusal(
-            &stage,
+            &setup,
             order.signed_call(signature),
             "policy_denied",
             "the signature of this one is not",
         )
         .await;
     }
-    let order = whole(&stage);
-    let id = stage.ask(order.signed_call(&order.sign(&KEY))).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.read("effects"), "ran\n");
+    let order = whole(&setup);
+    let id = setup.ask(order.signed_call(&order.sign(&KEY))).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.read("effects"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h96_a_request_signed_for_another_device_is_refused_and_audited() {
-    let stage = signing_fixture().await;
-    let _runner = stage.run();
+    let setup = signing_fixture().await;
+    let _runner = setup.run();
     let order = SignedOrder {
         device: "another-device".to_owned(),
-        ..SignedOrder::bash(&stage, EFFECT)
+        ..SignedOrder::bash(&setup, EFFECT)
     };
     let signature = order.sign(&KEY);
     expect_refusal(
-        &stage,
+        &setup,
         order.signed_call(&signature),
         "policy_denied",
         "for this request at this device",
@@ -248,17 +248,17 @@ async fn h96_a_request_signed_for_another_device_is_refused_and_audited() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
-    let stage = signing_fixture().await;
+    let setup = signing_fixture().await;
     // The backend's clock is an hour behind: by it nothing has expired.
-    stage.advance_backend(-3_600_000);
-    let _runner = stage.run();
+    setup.advance_backend(-3_600_000);
+    let _runner = setup.run();
     let long_ago = now_ms() - 20 * 60_000;
     let old = SignedOrder {
         issued_at_ms: long_ago,
-        ..SignedOrder::bash(&stage, EFFECT)
+        ..SignedOrder::bash(&setup, EFFECT)
     };
     expect_refusal(
-        &stage,
+        &setup,
         old.signed_call(&old.sign(&KEY)),
         "expired",
         "expired",
@@ -266,10 +266,10 @@ async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
     .await;
     let late = SignedOrder {
         deadline_ms: Some(now_ms() - 6 * 60_000),
-        ..SignedOrder::bash(&stage, EFFECT)
+        ..SignedOrder::bash(&setup, EFFECT)
     };
     expect_refusal(
-        &stage,
+        &setup,
         late.signed_call(&late.sign(&KEY)),
         "expired",
         "expired",
@@ -277,10 +277,10 @@ async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
     .await;
     let early = SignedOrder {
         issued_at_ms: now_ms() + 10 * 60_000,
-        ..SignedOrder::bash(&stage, EFFECT)
+        ..SignedOrder::bash(&setup, EFFECT)
     };
     expect_refusal(
-        &stage,
+        &setup,
         early.signed_call(&early.sign(&KEY)),
         "policy_denied",
         "in the future",
@@ -290,32 +290,32 @@ async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
     let lasting = SignedOrder {
         issued_at_ms: long_ago,
         deadline_ms: Some(now_ms() + 60_000),
-        ..SignedOrder::bash(&stage, EFFECT)
+        ..SignedOrder::bash(&setup, EFFECT)
     };
-    let id = stage.ask(lasting.signed_call(&lasting.sign(&KEY))).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let id = setup.ask(lasting.signed_call(&lasting.sign(&KEY))).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_what_was_signed_and_run_is_not_run_again_after_its_time_when_the_journal_is_lost() {
-    let stage = signing_fixture().await;
-    let runner = stage.run();
+    let setup = signing_fixture().await;
+    let runner = setup.run();
     let order = SignedOrder {
         deadline_ms: Some(now_ms() + 60_000),
-        ..SignedOrder::bash(&stage, EFFECT)
+        ..SignedOrder::bash(&setup, EFFECT)
     };
-    let id = stage.ask(order.signed_call(&order.sign(&KEY))).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let id = setup.ask(order.signed_call(&order.sign(&KEY))).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     runner.terminate();
     runner.end().await;
-    for entry in std::fs::read_dir(stage.setting.home.join("state")).expect("a folder") {
+    for entry in std::fs::read_dir(setup.setting.home.join("state")).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.display().to_string().contains("journal.sqlite3") {
             std::fs::remove_file(path).expect("removed");
         }
     }
     // The backend offers it anew, with a later deadline and a later time: neither was signed.
-    let db = stage.database();
+    let db = setup.database();
     db.execute("delete from results", []).expect("changed");
     let later = 3_600_000;
     db.execute(
@@ -324,51 +324,51 @@ async fn h97_what_was_signed_and_run_is_not_run_again_after_its_time_when_the_jo
     )
     .expect("changed");
     drop(db);
-    let _runner = stage.run();
-    let answer = stage.answer(&id).await;
+    let _runner = setup.run();
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
-    assert_eq!(stage.read("effects"), "ran\n", "once");
+    assert_eq!(setup.read("effects"), "ran\n", "once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_needs_no_signature_since_it_only_stops() {
-    let stage = signing_fixture().await;
-    let _runner = stage.run();
-    let order = SignedOrder::bash(&stage, "echo ran > effects; sleep 600");
-    let id = stage.ask(order.signed_call(&order.sign(&KEY))).await;
-    stage.line("effects").await;
-    stage.caller.cancel(&id).await;
-    assert_eq!(stage.answer(&id).await.outcome, "cancelled");
+    let setup = signing_fixture().await;
+    let _runner = setup.run();
+    let order = SignedOrder::bash(&setup, "echo ran > effects; sleep 600");
+    let id = setup.ask(order.signed_call(&order.sign(&KEY))).await;
+    setup.line("effects").await;
+    setup.caller.cancel(&id).await;
+    assert_eq!(setup.answer(&id).await.outcome, "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn send_signs_with_a_key_that_keygen_made_and_the_device_has_pinned() {
-    let stage = RunnerFixture::with_config("[backend]\n#key\n").await;
-    let file = stage.setting.home.with_file_name("caller.key");
+    let setup = RunnerFixture::with_config("[backend]\n#key\n").await;
+    let file = setup.setting.home.with_file_name("caller.key");
     let file = file.to_str().expect("text");
-    let made = stage.command(&["--json", "keygen", file]).await;
+    let made = setup.command(&["--json", "keygen", file]).await;
     assert_eq!(made.code, Some(0), "{made:?}");
     let public = made.json()["publicKey"].as_str().expect("a key").to_owned();
-    let again = stage.command(&["keygen", file]).await;
+    let again = setup.command(&["keygen", file]).await;
     assert_ne!(again.code, Some(0), "a key is not written over: {again:?}");
     let bits = std::os::unix::fs::PermissionsExt::mode(
         &std::fs::metadata(file).expect("there").permissions(),
     );
     assert_eq!(bits & 0o777, 0o600);
-    stage.configure("#key", &format!("request_key = \"{public}\""));
-    let _runner = stage.run();
-    let tokens = stage.setting.tokens().join("caller");
-    std::fs::write(&tokens, &stage.caller.token).expect("written");
+    setup.configure("#key", &format!("request_key = \"{public}\""));
+    let _runner = setup.run();
+    let tokens = setup.setting.tokens().join("caller");
+    std::fs::write(&tokens, &setup.caller.token).expect("written");
     std::fs::set_permissions(&tokens, std::os::unix::fs::PermissionsExt::from_mode(0o600))
         .expect("set");
     let args = json!({ "command": EFFECT }).to_string();
-    let plain = stage.command(&["send", "Bash", &args]).await;
+    let plain = setup.command(&["send", "Bash", &args]).await;
     assert_eq!(
-        (plain.code, stage.read("effects").as_str()),
+        (plain.code, setup.read("effects").as_str()),
         (Some(1), ""),
         "{plain:?}"
     );
-    let signed = stage
+    let signed = setup
         .command(&[
             "send",
             "--sign-key",
@@ -380,7 +380,7 @@ async fn send_signs_with_a_key_that_keygen_made_and_the_device_has_pinned() {
         ])
         .await;
     assert_eq!(
-        (signed.code, stage.read("effects").as_str()),
+        (signed.code, setup.read("effects").as_str()),
         (Some(0), "ran\n"),
         "{signed:?}"
     );
@@ -388,17 +388,17 @@ async fn send_signs_with_a_key_that_keygen_made_and_the_device_has_pinned() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pinned_key_that_is_none_keeps_the_runner_from_starting() {
-    let stage = RunnerFixture::with_config("[backend]\n#key\n").await;
-    stage.configure("#key", "request_key = \"not a key\"");
-    let ended = stage.run().end().await;
+    let setup = RunnerFixture::with_config("[backend]\n#key\n").await;
+    setup.configure("#key", "request_key = \"not a key\"");
+    let ended = setup.run().end().await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
     assert!(ended.log.contains("request_key"), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     let mut said = false;
     relay.rule(move |path, _| {
         if path != "events:listForDevice" || std::mem::replace(&mut said, true) {
@@ -412,8 +412,8 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
         let page = json!({ "status": "success", "value": { "events": [event], "cursor": "1", "isDone": true } });
         CallFate::say("200 OK", "content-type: application/json\r\n", &page.to_string())
     });
-    let _runner = stage.run_at(&relay.url);
-    let told = || rows_about(&stage, "strayed", &["event", "decision", "code"]);
+    let _runner = setup.run_at(&relay.url);
+    let told = || rows_about(&setup, "strayed", &["event", "decision", "code"]);
     // The backend has no such request, so that it does not take the answer either, which is audited too.
     wait_until("it in the audit", || {
         told()
@@ -422,14 +422,14 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
     })
     .await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("true"))
             .await
             .outcome,
         "ok"
     );
-    assert_eq!(stage.read("effects"), "");
+    assert_eq!(setup.read("effects"), "");
     wait_until("its answer", || relay.posts("strayed").0 > 0).await;
     let posts = relay.calls("events:appendResult");
     let post = posts
@@ -465,26 +465,26 @@ async fn h97_over_a_websocket_which_has_no_place_for_signatures_nothing_is_run()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_before_it_begins() {
-    let stage = RunnerFixture::with_config("[backend]\n# no key\n").await;
-    let order = SignedOrder::bash(&stage, "echo signed >> effects");
+    let setup = RunnerFixture::with_config("[backend]\n# no key\n").await;
+    let order = SignedOrder::bash(&setup, "echo signed >> effects");
     for point in ["unsigned", "signed"] {
         let id = if point == "signed" {
-            stage.ask(order.signed_call(&order.sign(&KEY))).await
+            setup.ask(order.signed_call(&order.sign(&KEY))).await
         } else {
-            stage.ask(ToolCall::bash("echo unsigned >> effects")).await
+            setup.ask(ToolCall::bash("echo unsigned >> effects")).await
         };
         // It is accepted, and the runner ends before it is begun.
-        let runner = stage.run_armed(&stage.setting.url, "accept.after=kill");
+        let runner = setup.run_armed(&setup.setting.url, "accept.after=kill");
         runner.end().await;
-        assert_eq!(stage.state(&id), Some(RequestState::Accepted));
+        assert_eq!(setup.state(&id), Some(RequestState::Accepted));
         if point == "unsigned" {
-            stage.configure(
+            setup.configure(
                 "# no key",
                 &format!("request_key = \"{}\"", public_key_from_seed(&KEY)),
             );
         }
-        let runner = stage.run();
-        let answer = stage.answer(&id).await;
+        let runner = setup.run();
+        let answer = setup.answer(&id).await;
         if point == "unsigned" {
             assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
             assert!(answer.text().contains("has no signature"), "{answer:?}");
@@ -494,10 +494,10 @@ async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_befo
         runner.terminate();
         runner.end().await;
         if point == "unsigned" {
-            assert_eq!(stage.read("effects"), "", "nothing ran");
+            assert_eq!(setup.read("effects"), "", "nothing ran");
             continue;
         }
-        assert_eq!(stage.read("effects"), "signed\n");
+        assert_eq!(setup.read("effects"), "signed\n");
     }
 }
 
@@ -506,37 +506,37 @@ async fn h97_a_task_that_was_begun_before_the_key_was_pinned_is_not_run_after_th
     // How many run beside each other.
     const AT_ONCE: usize = 8;
     for is_pinned in [true, false] {
-        let stage = RunnerFixture::with_config("[backend]\n# no key\n").await;
-        let runner = stage.run();
+        let setup = RunnerFixture::with_config("[backend]\n# no key\n").await;
+        let runner = setup.run();
         let mut tasks = Vec::new();
         let blocks = "touch up; until [ -e go ]; do sleep 0.02; done";
         for command in [blocks; AT_ONCE].into_iter().chain(["echo ran >> effects"]) {
             let args = json!({ "tool": "Bash", "args": { "command": command } });
-            let id = stage.ask(ToolCall::new("Task", &args)).await;
-            assert_eq!(stage.answer(&id).await.outcome, "ok");
+            let id = setup.ask(ToolCall::new("Task", &args)).await;
+            assert_eq!(setup.answer(&id).await.outcome, "ok");
             tasks.push(format!("{id}-task"));
-            wait_until("the first to run", || stage.file("up").exists()).await;
+            wait_until("the first to run", || setup.file("up").exists()).await;
         }
-        stage
+        setup
             .wait_for_state(&tasks[AT_ONCE], RequestState::Accepted)
             .await;
         runner.kill();
         if is_pinned {
-            stage.configure(
+            setup.configure(
                 "# no key",
                 &format!("request_key = \"{}\"", public_key_from_seed(&KEY)),
             );
         }
-        let runner = stage.run();
-        stage.write("go", "");
+        let runner = setup.run();
+        setup.write("go", "");
         let over = |id: &str| {
             !matches!(
-                stage.state(id),
+                setup.state(id),
                 Some(RequestState::Accepted | RequestState::Started)
             )
         };
         wait_until("all to be over", || tasks.iter().all(|task| over(task))).await;
-        assert_eq!(stage.read("effects"), if is_pinned { "" } else { "ran\n" });
+        assert_eq!(setup.read("effects"), if is_pinned { "" } else { "ran\n" });
         runner.terminate();
         runner.end().await;
     }

@@ -10,7 +10,7 @@ use crate::harness::stage::RunnerFixture;
 
 /// Deploys with this registry, and with the points at which the process ends.
 async fn deploy_with(
-    stage: &RunnerFixture,
+    setup: &RunnerFixture,
     bundle: &Path,
     beside: &[&str],
     variables: &[(&str, &str)],
@@ -21,14 +21,14 @@ async fn deploy_with(
         .iter()
         .map(|(name, value)| (*name, OsStr::new(*value)))
         .collect();
-    RunningProgram::start_with(&stage.setting, &[&args, beside].concat(), &variables)
+    RunningProgram::start_with(&setup.setting, &[&args, beside].concat(), &variables)
         .end()
         .await
 }
 
 /// The names in a folder of the home.
-fn names_in(stage: &RunnerFixture, folder: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(stage.setting.home.join(folder));
+fn names_in(setup: &RunnerFixture, folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(setup.setting.home.join(folder));
     let entries = entries.into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
@@ -42,8 +42,8 @@ async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment(
     if lacks_node() {
         return;
     }
-    let stage = RunnerFixture::new().await;
-    let ran = stage.file("ran");
+    let setup = RunnerFixture::new().await;
+    let ran = setup.file("ran");
     let script = format!(
         "echo ran > {}; echo ran > ran; echo ran > ../ran",
         ran.display()
@@ -62,14 +62,14 @@ async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment(
     .await;
     let settings = [("npm_config_registry", registry.url.as_str())];
     let bundle = write_bundle(
-        &stage,
+        &setup,
         "fresh",
         "const fs = require('fs'), said = process.env.PUNIE_BRIDGE_DATA + '/said';\n\
          fs.writeFileSync(said + '.part', require('scripted'));\n\
          fs.renameSync(said + '.part', said);",
     );
     let refused = deploy_with(
-        &stage,
+        &setup,
         &bundle,
         &["--dependency", "elsewhere@1.0.0"],
         &settings,
@@ -81,16 +81,16 @@ async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment(
         "{refused:?}"
     );
     let missing = deploy_with(
-        &stage,
+        &setup,
         &bundle,
         &["--dependency", "scripted@9.9.9"],
         &settings,
     )
     .await;
     assert_eq!(missing.code, Some(1), "{missing:?}");
-    assert_eq!(names_in(&stage, "bridges"), [""; 0], "nothing is deployed");
+    assert_eq!(names_in(&setup, "bridges"), [""; 0], "nothing is deployed");
     let deployed = deploy_with(
-        &stage,
+        &setup,
         &bundle,
         &["--dependency", "scripted@1.2.3"],
         &settings,
@@ -98,14 +98,14 @@ async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment(
     .await;
     assert_eq!(deployed.code, Some(0), "{deployed:?}");
     assert!(!ran.exists(), "a script ran");
-    let code = stage.setting.home.join("bridges/fresh/code");
+    let code = setup.setting.home.join("bridges/fresh/code");
     assert!(!code.join("ran").exists() && !code.join("node_modules/scripted/ran").exists());
     let lock = std::fs::read_to_string(code.join("package-lock.json")).expect("a lock file");
     assert!(lock.contains("sha512-") && lock.contains("1.0.5"), "{lock}");
     // With the same dependencies, the same versions: the lock file before is used again.
     std::fs::write(bundle.join("more.js"), "").expect("written");
     let again = deploy_with(
-        &stage,
+        &setup,
         &bundle,
         &["--dependency", "scripted@1.2.3"],
         &settings,
@@ -114,16 +114,16 @@ async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment(
     assert_eq!(again.code, Some(0), "{again:?}");
     let same = std::fs::read_to_string(code.join("package-lock.json")).expect("a lock file");
     assert_eq!(same, lock);
-    assert_eq!(names_in(&stage, "state/bridges/staging"), [""; 0]);
-    bridges_command(&stage, &["start", "fresh"]).await;
-    let _runner = stage.run();
-    assert_eq!(read_data(&stage, "fresh", "said").await, "outer inner");
+    assert_eq!(names_in(&setup, "state/bridges/staging"), [""; 0]);
+    bridges_command(&setup, &["start", "fresh"]).await;
+    let _runner = setup.run();
+    assert_eq!(read_data(&setup, "fresh", "said").await, "outer inner");
 }
 
 #[tokio::test]
 async fn w62_what_cannot_be_pinned_or_named_is_refused() {
-    let stage = RunnerFixture::with_unpaired_device("").await;
-    let bundle = write_bundle(&stage, "plain", "");
+    let setup = RunnerFixture::with_unpaired_device("").await;
+    let bundle = write_bundle(&setup, "plain", "");
     for (name, beside) in [
         ("../escape", &[][..]),
         ("Upper", &[]),
@@ -138,23 +138,23 @@ async fn w62_what_cannot_be_pinned_or_named_is_refused() {
         ("fine", &["--secret", "PATH=bot"]),
         ("fine", &["--secret", "BOT"]),
     ] {
-        let refused = deploy_bridge(&stage, name, &bundle, beside).await;
+        let refused = deploy_bridge(&setup, name, &bundle, beside).await;
         assert_eq!(refused.code, Some(2), "{name} {beside:?}: {refused:?}");
     }
     // It made npm run a program although its scripts were off.
     std::fs::write(bundle.join(".npmrc"), "script-shell=./evil\n").expect("written");
-    let refused = deploy_bridge(&stage, "fine", &bundle, &[]).await;
+    let refused = deploy_bridge(&setup, "fine", &bundle, &[]).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.log.contains(".npmrc would tell npm"), "{refused:?}");
-    assert_eq!(names_in(&stage, "bridges"), [""; 0]);
+    assert_eq!(names_in(&setup, "bridges"), [""; 0]);
     // A link in the place of a bridge's folder is not followed.
     std::fs::remove_file(bundle.join(".npmrc")).expect("removed");
-    let place = stage.setting.home.join("bridges/linked");
-    std::os::unix::fs::symlink(&stage.setting.workspace, &place).expect("a link");
-    let refused = deploy_bridge(&stage, "linked", &bundle, &[]).await;
+    let place = setup.setting.home.join("bridges/linked");
+    std::os::unix::fs::symlink(&setup.setting.workspace, &place).expect("a link");
+    let refused = deploy_bridge(&setup, "linked", &bundle, &[]).await;
     assert_eq!(refused.code, Some(78), "{refused:?}");
     assert_eq!(
-        std::fs::read_dir(&stage.setting.workspace)
+        std::fs::read_dir(&setup.setting.workspace)
             .expect("there")
             .count(),
         0
@@ -163,12 +163,12 @@ async fn w62_what_cannot_be_pinned_or_named_is_refused() {
 
 #[tokio::test]
 async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
-    let stage = RunnerFixture::with_unpaired_device("").await;
+    let setup = RunnerFixture::with_unpaired_device("").await;
     let (old, new) = (
-        write_bundle(&stage, "old", "old"),
-        write_bundle(&stage, "new", "new"),
+        write_bundle(&setup, "old", "old"),
+        write_bundle(&setup, "new", "new"),
     );
-    let code = stage.setting.home.join("bridges/fresh/code/bridge.js");
+    let code = setup.setting.home.join("bridges/fresh/code/bridge.js");
     for (point, left) in [
         ("bridge.copied", "old"),
         ("bridge.installed", "old"),
@@ -177,14 +177,14 @@ async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
         ("bridge.placed", "new"),
         ("bridge.recorded", "new"),
     ] {
-        let deployed = deploy_with(&stage, &old, &[], &[]).await;
+        let deployed = deploy_with(&setup, &old, &[], &[]).await;
         assert_eq!(deployed.code, Some(0), "{deployed:?}");
-        let before = find_listed(&stage, "fresh").await.expect("deployed");
+        let before = find_listed(&setup, "fresh").await.expect("deployed");
         let kill = format!("{point}=kill");
-        let killed = deploy_with(&stage, &new, &[], &[("PUNIE_FAILPOINTS", &kill)]).await;
+        let killed = deploy_with(&setup, &new, &[], &[("PUNIE_FAILPOINTS", &kill)]).await;
         assert_eq!(killed.code, None, "{point}: {killed:?}");
         // The next command completes it or takes it back.
-        let after = find_listed(&stage, "fresh").await.expect("deployed");
+        let after = find_listed(&setup, "fresh").await.expect("deployed");
         assert_eq!(
             std::fs::read_to_string(&code).expect("code"),
             left,
@@ -196,24 +196,24 @@ async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
             "{point}"
         );
         assert_eq!(
-            names_in(&stage, "state/bridges/staging"),
+            names_in(&setup, "state/bridges/staging"),
             [""; 0],
             "{point}"
         );
-        assert_eq!(names_in(&stage, "bridges"), ["fresh"], "{point}");
+        assert_eq!(names_in(&setup, "bridges"), ["fresh"], "{point}");
     }
     for point in ["bridge.decided", "bridge.aside", "bridge.recorded"] {
-        deploy_with(&stage, &old, &[], &[]).await;
+        deploy_with(&setup, &old, &[], &[]).await;
         let kill = format!("{point}=kill");
         let remove = ["bridges", "remove", "fresh"];
         let armed = [("PUNIE_FAILPOINTS", OsStr::new(&kill))];
-        let killed = RunningProgram::start_with(&stage.setting, &remove, &armed)
+        let killed = RunningProgram::start_with(&setup.setting, &remove, &armed)
             .end()
             .await;
         assert_eq!(killed.code, None, "{point}: {killed:?}");
-        assert_eq!(find_listed(&stage, "fresh").await, None, "{point}");
+        assert_eq!(find_listed(&setup, "fresh").await, None, "{point}");
         for folder in ["bridges", "state/bridges/staging"] {
-            assert_eq!(names_in(&stage, folder), [""; 0], "{point}");
+            assert_eq!(names_in(&setup, folder), [""; 0], "{point}");
         }
     }
 }

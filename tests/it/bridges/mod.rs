@@ -30,8 +30,8 @@ fn lacks_node() -> bool {
 }
 
 /// Writes a file of a bundle; the bundle's folder.
-fn write_bundle(stage: &RunnerFixture, name: &str, code: &str) -> PathBuf {
-    let folder = stage.setting.logs.join("bundles").join(name);
+fn write_bundle(setup: &RunnerFixture, name: &str, code: &str) -> PathBuf {
+    let folder = setup.setting.logs.join("bundles").join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("bridge.js"), code).expect("written");
     folder
@@ -39,18 +39,18 @@ fn write_bundle(stage: &RunnerFixture, name: &str, code: &str) -> PathBuf {
 
 /// Deploys a bundle with these arguments beside.
 async fn deploy_bridge(
-    stage: &RunnerFixture,
+    setup: &RunnerFixture,
     name: &str,
     bundle: &std::path::Path,
     beside: &[&str],
 ) -> EndedProgram {
     let bundle = bundle.display().to_string();
     let args = ["--json", "bridges", "deploy", name, &bundle];
-    stage.command(&[&args, beside].concat()).await
+    setup.command(&[&args, beside].concat()).await
 }
 
-async fn bridges_command(stage: &RunnerFixture, args: &[&str]) -> EndedProgram {
-    let ended = stage
+async fn bridges_command(setup: &RunnerFixture, args: &[&str]) -> EndedProgram {
+    let ended = setup
         .command(&[&["--json", "bridges"], args].concat())
         .await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -58,16 +58,16 @@ async fn bridges_command(stage: &RunnerFixture, args: &[&str]) -> EndedProgram {
 }
 
 /// What `bridges list` says of one.
-async fn find_listed(stage: &RunnerFixture, name: &str) -> Option<Value> {
-    let ended = bridges_command(stage, &["list"]).await;
+async fn find_listed(setup: &RunnerFixture, name: &str) -> Option<Value> {
+    let ended = bridges_command(setup, &["list"]).await;
     let lines = ended.out.lines();
     let lines = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     lines.into_iter().find(|line| line["name"] == name)
 }
 
 /// The text of a file in the data folder of a bridge, once it is there. The bridge must put it there whole.
-async fn read_data(stage: &RunnerFixture, name: &str, file: &str) -> String {
-    let path = stage
+async fn read_data(setup: &RunnerFixture, name: &str, file: &str) -> String {
+    let path = setup
         .setting
         .home
         .join("bridges")

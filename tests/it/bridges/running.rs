@@ -54,10 +54,10 @@ async fn serve_once() -> (u16, tokio::task::JoinHandle<()>) {
     (port, serving)
 }
 
-fn set_secret(stage: &RunnerFixture, name: &str, value: &str) {
+fn set_secret(setup: &RunnerFixture, name: &str, value: &str) {
     use punie_home::{Home, SecretStore};
     use punie_text::redact::Secret;
-    let home = Home::open_home(&stage.setting.home).expect("a home");
+    let home = Home::open_home(&setup.setting.home).expect("a home");
     let secrets = SecretStore::in_home(&home);
     secrets
         .set_secret(name, &Secret::new(value.to_owned()))
@@ -69,10 +69,10 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     if lacks_node() {
         return;
     }
-    let stage = RunnerFixture::new().await;
-    stage.write("notes", "private");
+    let setup = RunnerFixture::new().await;
+    setup.write("notes", "private");
     // The harness has the logs in the owner's home.
-    let owner = &stage.setting.logs;
+    let owner = &setup.setting.logs;
     for file in [".rustup/settings.toml", "bin/tool"] {
         let path = owner.join(file);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
@@ -80,39 +80,39 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     }
     let ((declared, _serving), (other, _others)) = (serve_once().await, serve_once().await);
     let code = CURIOUS
-        .replace("WORK", &stage.setting.workspace.display().to_string())
+        .replace("WORK", &setup.setting.workspace.display().to_string())
         .replace("OWNER", &owner.display().to_string())
         .replace("DECLARED", &declared.to_string())
         .replace("OTHER", &other.to_string());
-    let bundle = write_bundle(&stage, "curious", &code);
+    let bundle = write_bundle(&setup, "curious", &code);
     let host = format!("127.0.0.1:{declared}");
     let beside = ["--host", &host, "--secret", "BOT_TOKEN=bot"];
-    let deployed = deploy_bridge(&stage, "curious", &bundle, &beside).await;
+    let deployed = deploy_bridge(&setup, "curious", &bundle, &beside).await;
     assert_eq!(deployed.code, Some(0), "{deployed:?}");
-    let runner = stage.run();
+    let runner = setup.run();
     wait_for_some("a runner", async || {
-        stage.status().await["running"].as_bool().filter(|is| *is)
+        setup.status().await["running"].as_bool().filter(|is| *is)
     })
     .await;
     // Without its secret it is not started, and says so.
-    let started = stage.command(&["bridges", "start", "curious"]).await;
+    let started = setup.command(&["bridges", "start", "curious"]).await;
     assert_eq!(started.code, Some(1), "{started:?}");
     assert!(started.log.contains("secrets set bot"), "{started:?}");
     wait_for_some("the bridge that was not started in `status`", async || {
-        let attention = stage.status().await["attention"].to_string();
+        let attention = setup.status().await["attention"].to_string();
         let words = "the bridge curious was not started";
         attention.contains(words).then_some(())
     })
     .await;
-    set_secret(&stage, "bot", "value-of-the-bot-token");
-    let started = bridges_command(&stage, &["start", "curious"]).await;
+    set_secret(&setup, "bot", "value-of-the-bot-token");
+    let started = bridges_command(&setup, &["start", "curious"]).await;
     assert_eq!(started.code, Some(0), "{started:?}");
     wait_for_some("the bridge to run", async || {
-        let listed = find_listed(&stage, "curious").await;
+        let listed = find_listed(&setup, "curious").await;
         listed.filter(|line| line["state"] == "running")
     })
     .await;
-    let report = read_data(&stage, "curious", "report").await;
+    let report = read_data(&setup, "curious", "report").await;
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["declared"], "200", "{report}");
     assert_eq!(report["other"], "403", "{report}");
@@ -127,10 +127,10 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     let pids = report["pids"].as_array().expect("a list");
     let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
     assert!(pids.iter().all(|pid| is_alive(pid)), "{pids:?}");
-    let stopped = bridges_command(&stage, &["stop", "--all"]).await;
+    let stopped = bridges_command(&setup, &["stop", "--all"]).await;
     assert_eq!(stopped.json()["state"], "stopped");
     assert!(!pids.iter().any(|pid| is_alive(pid)), "{pids:?}");
-    let log = stage.setting.home.join("logs/bridge-curious.log");
+    let log = setup.setting.home.join("logs/bridge-curious.log");
     let log = wait_for_some("its words in its log", async || {
         let log = std::fs::read_to_string(&log).ok()?;
         (log.contains("the secret is ") && log.contains("not yet")).then_some(log)
@@ -138,7 +138,7 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     .await;
     assert!(!log.contains("value-of-the-bot-token"), "{log}");
     assert_eq!(
-        find_listed(&stage, "curious").await.expect("one")["state"],
+        find_listed(&setup, "curious").await.expect("one")["state"],
         "stopped"
     );
     drop(runner);
@@ -151,8 +151,8 @@ fs.appendFileSync(data + "/pids", `VERSION ${process.pid}\n`);
 setInterval(() => {}, 1000);
 "#;
 
-async fn lines_of(stage: &RunnerFixture, name: &str, count: usize) -> Vec<String> {
-    let path = stage
+async fn lines_of(setup: &RunnerFixture, name: &str, count: usize) -> Vec<String> {
+    let path = setup
         .setting
         .home
         .join("bridges")
@@ -175,29 +175,29 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
     if lacks_node() {
         return;
     }
-    let stage = RunnerFixture::new().await;
-    let version = |name: &str| write_bundle(&stage, name, &COUNTING.replace("VERSION", name));
-    deploy_bridge(&stage, "counting", &version("one"), &[]).await;
-    let started = bridges_command(&stage, &["start", "counting"]).await;
+    let setup = RunnerFixture::new().await;
+    let version = |name: &str| write_bundle(&setup, name, &COUNTING.replace("VERSION", name));
+    deploy_bridge(&setup, "counting", &version("one"), &[]).await;
+    let started = bridges_command(&setup, &["start", "counting"]).await;
     assert_eq!(
         started.json()["state"],
         "wanted",
         "no runner runs: {started:?}"
     );
-    let runner = stage.run();
-    let first = lines_of(&stage, "counting", 1).await;
+    let runner = setup.run();
+    let first = lines_of(&setup, "counting", 1).await;
     assert!(is_alive(pid_of(&first[0])));
     runner.kill();
-    let runner = stage.run();
-    let second = lines_of(&stage, "counting", 2).await;
+    let runner = setup.run();
+    let second = lines_of(&setup, "counting", 2).await;
     assert!(
         !is_alive(pid_of(&second[0])),
         "the copy of the killed runner"
     );
     assert!(is_alive(pid_of(&second[1])));
-    let deployed = deploy_bridge(&stage, "counting", &version("two"), &[]).await;
+    let deployed = deploy_bridge(&setup, "counting", &version("two"), &[]).await;
     assert_eq!(deployed.code, Some(0), "{deployed:?}");
-    let third = lines_of(&stage, "counting", 3).await;
+    let third = lines_of(&setup, "counting", 3).await;
     assert!(
         !is_alive(pid_of(&third[1])) && third[2].starts_with("two "),
         "{third:?}"
@@ -206,19 +206,19 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
     let bundle = version("three").display().to_string();
     let args = ["bridges", "deploy", "counting", &bundle];
     let armed = [("PUNIE_FAILPOINTS", "bridge.decided=kill".as_ref())];
-    let killed = RunningProgram::start_with(&stage.setting, &args, &armed)
+    let killed = RunningProgram::start_with(&setup.setting, &args, &armed)
         .end()
         .await;
     assert_eq!(killed.code, None, "{killed:?}");
-    let fourth = lines_of(&stage, "counting", 4).await;
+    let fourth = lines_of(&setup, "counting", 4).await;
     assert!(
         !is_alive(pid_of(&fourth[2])) && fourth[3].starts_with("three "),
         "{fourth:?}"
     );
-    let removed = bridges_command(&stage, &["remove", "counting"]).await;
+    let removed = bridges_command(&setup, &["remove", "counting"]).await;
     assert_eq!(removed.json()["state"], "removed");
     assert!(!is_alive(pid_of(&fourth[3])));
-    assert!(!stage.setting.home.join("bridges/counting").exists());
+    assert!(!setup.setting.home.join("bridges/counting").exists());
     drop(runner);
 }
 
@@ -227,21 +227,21 @@ async fn w62_a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
     if lacks_node() {
         return;
     }
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let once = "if (!fs.existsSync(data + '/again')) { fs.writeFileSync(data + '/again', ''); process.exit(3); }\n";
     let code = COUNTING.replace("setInterval", &format!("{once}setInterval"));
     deploy_bridge(
-        &stage,
+        &setup,
         "ending",
-        &write_bundle(&stage, "ending", &code),
+        &write_bundle(&setup, "ending", &code),
         &[],
     )
     .await;
-    bridges_command(&stage, &["start", "ending"]).await;
-    let runner = stage.run();
-    let pids = lines_of(&stage, "ending", 2).await;
+    bridges_command(&setup, &["start", "ending"]).await;
+    let runner = setup.run();
+    let pids = lines_of(&setup, "ending", 2).await;
     let seen = wait_for_some("the second copy on the list", async || {
-        find_listed(&stage, "ending")
+        find_listed(&setup, "ending")
             .await
             .filter(|line| line["state"] == "running" && line["restarts"] == 1)
     })
@@ -251,30 +251,30 @@ async fn w62_a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
     assert_eq!(runner.end().await.code, Some(0));
     assert!(!is_alive(pid_of(&pids[1])), "it ends with the runner");
     assert_eq!(
-        find_listed(&stage, "ending").await.expect("one")["state"],
+        find_listed(&setup, "ending").await.expect("one")["state"],
         "wanted"
     );
 }
 
 #[tokio::test]
 async fn w62_a_damaged_state_file_stops_no_runner() {
-    let stage = RunnerFixture::new().await;
-    let bundle = write_bundle(&stage, "any", "");
+    let setup = RunnerFixture::new().await;
+    let bundle = write_bundle(&setup, "any", "");
     assert_eq!(
-        deploy_bridge(&stage, "any", &bundle, &[]).await.code,
+        deploy_bridge(&setup, "any", &bundle, &[]).await.code,
         Some(0)
     );
-    let file = stage.setting.home.join("state/bridges/bridges.json");
+    let file = setup.setting.home.join("state/bridges/bridges.json");
     std::fs::write(&file, "{\"sha256\":").expect("torn");
-    let _runner = stage.run();
+    let _runner = setup.run();
     wait_for_some("a runner that says so", async || {
-        let status = stage.status().await;
+        let status = setup.status().await;
         let attention = status["attention"].to_string();
         let says_so = attention.contains("no bridge is started") && attention.contains("damaged");
         (status["running"] == true && says_so).then_some(())
     })
     .await;
-    let listed = stage.command(&["bridges"]).await;
+    let listed = setup.command(&["bridges"]).await;
     assert_eq!(listed.code, Some(78), "{listed:?}");
     assert_eq!(std::fs::read(&file).expect("there"), b"{\"sha256\":");
 }

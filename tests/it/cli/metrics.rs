@@ -9,18 +9,18 @@ use crate::harness::wait::wait_for_some;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_count_requests_by_tool_and_show_no_path_and_no_command() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     for ask in [
         ToolCall::new("Bash", &json!({"command": "echo a-secret-command"})),
         ToolCall::new("Bash", &json!({"command": "exit 3"})),
         ToolCall::new("Read", &json!({"file_path": "a-secret-path"})),
         ToolCall::new("NoSuchTool", &json!({})),
     ] {
-        let id = stage.ask(ask).await;
-        stage.answer(&id).await;
+        let id = setup.ask(ask).await;
+        setup.answer(&id).await;
     }
-    let printed = stage.command(&["metrics"]).await;
+    let printed = setup.command(&["metrics"]).await;
     assert_eq!(printed.code, Some(0), "{printed:?}");
     for line in [
         "# TYPE punie_runner_up gauge",
@@ -47,8 +47,8 @@ async fn metrics_count_requests_by_tool_and_show_no_path_and_no_command() {
     assert!(printed.out.ends_with("# EOF\n"), "{}", printed.out);
     assert!(!printed.out.contains("secret"), "{}", printed.out);
     drop(runner);
-    let file = stage.file("metrics.prom");
-    let written = stage
+    let file = setup.file("metrics.prom");
+    let written = setup
         .command(&["metrics", "--output", &file.to_string_lossy()])
         .await;
     assert_eq!(
@@ -62,8 +62,8 @@ async fn metrics_count_requests_by_tool_and_show_no_path_and_no_command() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_are_served_on_this_machine_only() {
-    let stage = RunnerFixture::new().await;
-    let server = RunningProgram::start(&stage.setting, &["metrics", "--listen", "0"]);
+    let setup = RunnerFixture::new().await;
+    let server = RunningProgram::start(&setup.setting, &["metrics", "--listen", "0"]);
     let url = wait_for_some("its address", async || {
         server.out().lines().next().map(str::to_owned)
     })

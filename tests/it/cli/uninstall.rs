@@ -5,10 +5,10 @@ use crate::harness::stage::RunnerFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uninstall_names_what_is_left_and_removes_the_home_only_when_told() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let home = stage.setting.home.clone();
-    let device = stage.status().await["deviceId"]
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let home = setup.setting.home.clone();
+    let device = setup.status().await["deviceId"]
         .as_str()
         .expect("an id")
         .to_owned();
@@ -16,7 +16,7 @@ async fn uninstall_names_what_is_left_and_removes_the_home_only_when_told() {
         &["uninstall"][..],
         &["uninstall", "--remove-home", "--dry-run"],
     ] {
-        let said = stage.command(args).await;
+        let said = setup.command(args).await;
         assert_eq!(said.code, Some(0), "{said:?}");
         assert!(
             said.out
@@ -26,9 +26,9 @@ async fn uninstall_names_what_is_left_and_removes_the_home_only_when_told() {
         assert!(said.out.contains("- the program "), "{said:?}");
         assert!(home.join("device.json").is_file());
     }
-    let asked = stage.command(&["uninstall", "--remove-home"]).await;
+    let asked = setup.command(&["uninstall", "--remove-home"]).await;
     assert_eq!(asked.code, Some(2), "nobody can be asked: {asked:?}");
-    let held = stage
+    let held = setup
         .command(&["uninstall", "--remove-home", "--yes"])
         .await;
     assert_eq!(held.code, Some(75), "a runner runs: {held:?}");
@@ -38,20 +38,20 @@ async fn uninstall_names_what_is_left_and_removes_the_home_only_when_told() {
     );
     runner.terminate();
     runner.end().await;
-    let gone = stage
+    let gone = setup
         .command(&["--json", "uninstall", "--remove-home", "--yes"])
         .await;
     assert_eq!(gone.code, Some(0), "{gone:?}");
     assert_eq!(gone.json()["removed"][0], home.display().to_string());
-    assert!(!home.exists() && stage.setting.workspace.exists());
+    assert!(!home.exists() && setup.setting.workspace.exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uninstall_removes_no_folder_that_is_no_home_or_holds_a_workspace() {
-    let stage = RunnerFixture::new().await;
-    let home = stage.setting.home.clone();
+    let setup = RunnerFixture::new().await;
+    let home = setup.setting.home.clone();
     std::fs::rename(home.join("device.json"), home.join("aside")).expect("moved");
-    let refused = stage
+    let refused = setup
         .command(&["uninstall", "--remove-home", "--yes"])
         .await;
     assert_ne!(refused.code, Some(0), "{refused:?}");

@@ -23,17 +23,17 @@ pub struct CaseRun<'s> {
 impl<'s> CaseRun<'s> {
     /// Runs a case; the error says which step failed and how.
     pub async fn of(
-        stage: &'s ContractFixture,
+        setup: &'s ContractFixture,
         prelude: &'s Map<String, Value>,
         steps: &Value,
     ) -> Result<(), String> {
         static CASES: AtomicUsize = AtomicUsize::new(0);
         let mut kept = Map::new();
-        kept.insert("callerToken".into(), json!(stage.caller_token));
-        kept.insert("pairingCode".into(), json!(stage.pairing_code));
+        kept.insert("callerToken".into(), json!(setup.caller_token));
+        kept.insert("pairingCode".into(), json!(setup.pairing_code));
         kept.insert("case".into(), json!(CASES.fetch_add(1, Ordering::Relaxed)));
         let mut run = Self {
-            stage,
+            stage: setup,
             prelude,
             kept,
             keys: HashMap::new(),

@@ -99,16 +99,16 @@ impl CaseTally {
         }
     }
 
-    fn judge(self, stage: &str) {
+    fn judge(self, backend: &str) {
         let all = self.passed + self.failures.len();
         print_line(&format!(
-            "contract cases on {stage}: {} of {all} passed, {} left out",
+            "contract cases on {backend}: {} of {all} passed, {} left out",
             self.passed, self.left_out
         ));
         assert!(all > 0, "no case was run");
         assert!(
             self.failures.is_empty(),
-            "{} of {all} cases fail on {stage}:\n{}",
+            "{} of {all} cases fail on {backend}:\n{}",
             self.failures.len(),
             self.failures.join("\n")
         );
@@ -124,9 +124,9 @@ async fn the_embedded_backend_keeps_the_contract() {
             tally.left_out += 1;
             continue;
         }
-        let stage = ContractFixture::embedded().await;
-        tally.note(case, CaseRun::of(&stage, &prelude, &case.steps).await);
-        stage.tear_down().await;
+        let setup = ContractFixture::embedded().await;
+        tally.note(case, CaseRun::of(&setup, &prelude, &case.steps).await);
+        setup.tear_down().await;
     }
     tally.judge("the embedded backend");
 }
@@ -145,8 +145,8 @@ async fn the_convex_functions_keep_the_contract() {
     let (cases, prelude) = load_cases(str::to_owned);
     let mut tally = CaseTally::default();
     for case in &cases {
-        let stage = ContractFixture::node(&server).await;
-        tally.note(case, CaseRun::of(&stage, &prelude, &case.steps).await);
+        let setup = ContractFixture::node(&server).await;
+        tally.note(case, CaseRun::of(&setup, &prelude, &case.steps).await);
     }
     tally.judge("the functions of convex/");
 }
@@ -164,8 +164,8 @@ async fn only_by_name_a_deployment_keeps_the_contract() {
             tally.left_out += 1;
             continue;
         }
-        let stage = ContractFixture::deployed(&deployment);
-        tally.note(case, CaseRun::of(&stage, &prelude, &case.steps).await);
+        let setup = ContractFixture::deployed(&deployment);
+        tally.note(case, CaseRun::of(&setup, &prelude, &case.steps).await);
     }
     tally.judge(deployment.url());
 }

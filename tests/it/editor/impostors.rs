@@ -25,11 +25,11 @@ async fn no_command_of_the_runners_own_is_let_in_as_an_editor_to_say_yes_to_itse
         ("", true),
         ("[sandbox]\nconfine = false\nrequire = \"none\"\n", false),
     ] {
-        let stage = RunnerFixture::with_config(config).await;
-        let runner = stage.run();
-        let line = as_editor(&stage.setting.home);
+        let setup = RunnerFixture::with_config(config).await;
+        let runner = setup.run();
+        let line = as_editor(&setup.setting.home);
         for before in ["", "ulimit -x 1000; "] {
-            let text = stage
+            let text = setup
                 .caller
                 .call_and_wait(ToolCall::bash(&format!("{before}{line}")))
                 .await

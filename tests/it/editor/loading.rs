@@ -15,31 +15,31 @@ fn write_call(name: &str) -> ToolCall {
     .of("talk")
 }
 
-fn load_arguments(stage: &RunnerFixture, session: &str) -> Value {
-    json!({ "sessionId": session, "cwd": stage.setting.workspace, "mcpServers": [] })
+fn load_arguments(setup: &RunnerFixture, session: &str) -> Value {
+    json!({ "sessionId": session, "cwd": setup.setting.workspace, "mcpServers": [] })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     runner.logs("the runner is up").await;
-    let mut first = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    let (session, _) = first.attached(&json!({}), &stage.setting).await;
-    let done = stage.ask(write_call("a.txt")).await;
-    assert_eq!(stage.answer(&done).await.outcome, "ok");
+    let mut first = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    let (session, _) = first.attached(&json!({}), &setup.setting).await;
+    let done = setup.ask(write_call("a.txt")).await;
+    assert_eq!(setup.answer(&done).await.outcome, "ok");
     first.shows(&session, &done, "completed").await;
     first.kill();
     runner.kill();
-    let _runner = stage.run();
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    let _runner = setup.run();
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let params = json!({ "protocolVersion": 1, "clientCapabilities": {} });
     let agent = editor.ask("initialize", &params).await;
     assert_eq!(agent["agentCapabilities"]["loadSession"], true, "{agent}");
-    let unknown = editor.send("session/load", &load_arguments(&stage, "punie-unknown"));
+    let unknown = editor.send("session/load", &load_arguments(&setup, "punie-unknown"));
     assert_eq!(editor.answer(unknown).await["error"]["code"], -32_002);
     editor
-        .ask("session/load", &load_arguments(&stage, &session))
+        .ask("session/load", &load_arguments(&setup, &session))
         .await;
     let shown = editor.updates(&session);
     let earlier = shown
@@ -55,8 +55,8 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
         editor.said(&session).contains("Attached")
     })
     .await;
-    let next = stage.ask(write_call("b.txt")).await;
-    assert_eq!(stage.answer(&next).await.outcome, "ok");
+    let next = setup.ask(write_call("b.txt")).await;
+    assert_eq!(setup.answer(&next).await.outcome, "ok");
     assert_eq!(editor.requests("session/request_permission").len(), 1);
     // A prompt to attach takes the turn over, and a stop ends both.
     let turn = editor.attach(&session, "attach").await;
@@ -68,10 +68,10 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
     // What the person has stopped is not attached again.
     editor.close();
     editor.end().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.initialize_client(&json!({})).await;
     editor
-        .ask("session/load", &load_arguments(&stage, &session))
+        .ask("session/load", &load_arguments(&setup, &session))
         .await;
     let status = editor.prompt(&session, "status");
     editor.answer(status).await;
@@ -81,7 +81,7 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
         editor.said(&session)
     );
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(write_call("c.txt"))
             .await

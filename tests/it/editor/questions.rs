@@ -8,13 +8,13 @@ use crate::harness::stage::RunnerFixture;
 
 /// The tool call of the question that this call leads to.
 async fn ask_question(
-    stage: &RunnerFixture,
+    setup: &RunnerFixture,
     editor: &EditorProcess,
     tool: &str,
     args: Value,
 ) -> Value {
     let before = editor.requests("session/request_permission").len();
-    let answer = stage.caller.call_and_wait(ToolCall::new(tool, &args)).await;
+    let answer = setup.caller.call_and_wait(ToolCall::new(tool, &args)).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     let asked = editor.requests("session/request_permission");
     assert_eq!(asked.len(), before + 1);
@@ -23,12 +23,12 @@ async fn ask_question(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_about_an_edit_carries_the_difference() {
-    let stage = RunnerFixture::new().await;
-    stage.write("a.txt", "one\ntwo\n");
-    stage.write("b.txt", "left\n");
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("reject_once"));
-    editor.attached(&json!({}), &stage.setting).await;
-    let work = std::fs::canonicalize(&stage.setting.workspace).expect("there");
+    let setup = RunnerFixture::new().await;
+    setup.write("a.txt", "one\ntwo\n");
+    setup.write("b.txt", "left\n");
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("reject_once"));
+    editor.attached(&json!({}), &setup.setting).await;
+    let work = std::fs::canonicalize(&setup.setting.workspace).expect("there");
     let diff = |name: &str, old: Value, new: &str| {
         let mut diff = json!({ "type": "diff", "path": work.join(name), "newText": new });
         if !old.is_null() {
@@ -83,13 +83,13 @@ async fn a_question_about_an_edit_carries_the_difference() {
         ),
     ];
     for (tool, args, wanted) in cases {
-        let asked = ask_question(&stage, &editor, tool, args.clone()).await;
+        let asked = ask_question(&setup, &editor, tool, args.clone()).await;
         assert_eq!(asked["content"], json!(wanted), "{tool} {args}");
     }
-    assert_eq!(stage.read("a.txt"), "one\ntwo\n");
+    assert_eq!(setup.read("a.txt"), "one\ntwo\n");
     // What is no plain patch is shown as it is.
     let mode = "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n";
-    let asked = ask_question(&stage, &editor, "ApplyPatch", json!({ "patch": mode })).await;
+    let asked = ask_question(&setup, &editor, "ApplyPatch", json!({ "patch": mode })).await;
     assert!(
         asked["content"][0]["content"]["text"]
             .as_str()
@@ -101,9 +101,9 @@ async fn a_question_about_an_edit_carries_the_difference() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn titles_are_sentences() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("reject_once"));
-    editor.attached(&json!({}), &stage.setting).await;
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("reject_once"));
+    editor.attached(&json!({}), &setup.setting).await;
     let cases = [
         (
             "Bash",
@@ -143,7 +143,7 @@ async fn titles_are_sentences() {
     ];
     for (tool, args, wanted) in cases {
         assert_eq!(
-            ask_question(&stage, &editor, tool, args).await["title"],
+            ask_question(&setup, &editor, tool, args).await["title"],
             wanted
         );
     }

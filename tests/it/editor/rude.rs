@@ -9,9 +9,9 @@ use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    let (session, _) = editor.attached(&json!({}), &stage.setting).await;
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    let (session, _) = editor.attached(&json!({}), &setup.setting).await;
     let errors = |editor: &EditorProcess| -> Vec<Value> {
         let told = editor
             .heard()
@@ -42,20 +42,20 @@ async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
     editor.write(format!("{{\"jsonrpc\":\"2.0\",{prompt},\"id\":1002}}\n").as_bytes());
     assert_eq!(editor.answer(1002).await["error"]["code"], -31_003);
     editor.notify("session/unheard_of", &json!({ "x": 1 }));
-    let id = stage.ask(ToolCall::bash("echo still here")).await;
-    assert_eq!(stage.answer(&id).await.text(), "still here");
+    let id = setup.ask(ToolCall::bash("echo still here")).await;
+    assert_eq!(setup.answer(&id).await.text(), "still here");
     editor.shows(&session, &id, "completed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_cannot_be_served_are_refused_by_their_codes() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let code = async |editor: &mut EditorProcess, method: &str, params: Value| {
         let id = editor.send(method, &params);
         editor.answer(id).await["error"]["code"].clone()
     };
-    let work = &stage.setting.workspace;
+    let work = &setup.setting.workspace;
     let new = |cwd: Value| json!({ "cwd": cwd, "mcpServers": [] });
     assert_eq!(
         code(&mut editor, "session/new", new(json!(work))).await,
@@ -87,12 +87,12 @@ async fn requests_that_cannot_be_served_are_refused_by_their_codes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_that_does_not_read_holds_up_no_call() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    let (session, _) = editor.attached(&json!({}), &stage.setting).await;
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    let (session, _) = editor.attached(&json!({}), &setup.setting).await;
     let gate = editor.stop_reading();
     for n in 0..40 {
-        let answer = stage
+        let answer = setup
             .caller
             .call_and_wait(ToolCall::new(
                 "Glob",
@@ -102,7 +102,7 @@ async fn an_editor_that_does_not_read_holds_up_no_call() {
         assert_eq!(answer.outcome, "ok");
     }
     drop(gate);
-    let id = stage
+    let id = setup
         .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })))
         .await;
     editor.shows(&session, &id, "completed").await;

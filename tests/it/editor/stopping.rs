@@ -24,9 +24,9 @@ fn assert_refused_for_good(answer: &CallAnswer, reason: &str) {
 }
 
 /// Attaches an editor that answers nothing and waits until it is asked about a call; the session, its turn, the call.
-async fn start_turn(stage: &RunnerFixture, editor: &mut EditorProcess) -> (String, u64, String) {
-    let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(touch_call("new.txt")).await;
+async fn start_turn(setup: &RunnerFixture, editor: &mut EditorProcess) -> (String, u64, String) {
+    let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
+    let id = setup.ask(touch_call("new.txt")).await;
     wait_until("the question", || {
         editor.requests("session/request_permission").len() == 1
     })
@@ -36,32 +36,32 @@ async fn start_turn(stage: &RunnerFixture, editor: &mut EditorProcess) -> (Strin
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_would_change() {
-    let stage = RunnerFixture::new().await;
-    stage.write("a.txt", "read me\n");
-    let mut editor = EditorProcess::launch(&stage.setting, |_, _| EditorReaction::Silence);
-    let (session, turn, id) = start_turn(&stage, &mut editor).await;
+    let setup = RunnerFixture::new().await;
+    setup.write("a.txt", "read me\n");
+    let mut editor = EditorProcess::launch(&setup.setting, |_, _| EditorReaction::Silence);
+    let (session, turn, id) = start_turn(&setup, &mut editor).await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_refused_for_good(
-        &stage.answer(&id).await,
+        &setup.answer(&id).await,
         "the person at Testedit 1.0 stopped the turn",
     );
     editor.answer(turn).await;
     // The model asks again all the same, and in another way.
     assert_refused_for_good(
-        &stage.caller.call_and_wait(touch_call("new.txt")).await,
+        &setup.caller.call_and_wait(touch_call("new.txt")).await,
         "stopped the turn",
     );
     let write =
         ToolCall::new("Write", &json!({ "file_path": "new.txt", "content": "" })).of("talk");
-    assert_refused_for_good(&stage.caller.call_and_wait(write).await, "stopped the turn");
+    assert_refused_for_good(&setup.caller.call_and_wait(write).await, "stopped the turn");
     let read = ToolCall::new("Read", &json!({ "file_path": "a.txt" })).of("talk");
     assert_eq!(
-        stage.caller.call_and_wait(read).await.outcome,
+        setup.caller.call_and_wait(read).await.outcome,
         "ok",
         "reading goes on"
     );
-    assert!(!stage.file("new.txt").exists());
-    let stopped = &stage.status().await["stoppedConversations"];
+    assert!(!setup.file("new.txt").exists());
+    let stopped = &setup.status().await["stoppedConversations"];
     assert_eq!(
         (
             &stopped[0]["conversationId"],
@@ -70,7 +70,7 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
         (&json!("talk"), Some(1))
     );
     assert!(
-        stage
+        setup
             .command(&["status"])
             .await
             .out
@@ -80,7 +80,7 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
     editor.serves(choose_option("allow_once"));
     editor.attach(&session, "attach talk").await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(touch_call("new.txt"))
             .await
@@ -88,95 +88,95 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
         "ok"
     );
     assert_eq!(editor.requests("session/request_permission").len(), 2);
-    assert_eq!(stage.status().await["stoppedConversations"], json!([]));
+    assert_eq!(setup.status().await["stoppedConversations"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_between_calls_stops_the_conversation_too_and_no_other() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
     assert_eq!(
-        stage.caller.call_and_wait(touch_call("one")).await.outcome,
+        setup.caller.call_and_wait(touch_call("one")).await.outcome,
         "ok"
     );
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     editor.answer(turn).await;
     assert_refused_for_good(
-        &stage.caller.call_and_wait(touch_call("two")).await,
+        &setup.caller.call_and_wait(touch_call("two")).await,
         "stopped the turn",
     );
-    let stopped = &stage.status().await["stoppedConversations"];
+    let stopped = &setup.status().await["stoppedConversations"];
     assert_eq!(stopped.as_array().map(Vec::len), Some(1), "{stopped}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_that_is_put_away_with_the_turn_is_a_stop_whichever_message_comes_first() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, |_, _| {
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, |_, _| {
         EditorReaction::AnswerAndCancel(json!({ "outcome": { "outcome": "cancelled" } }))
     });
-    editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(touch_call("new.txt")).await;
-    assert_refused_for_good(&stage.answer(&id).await, "stopped the turn");
-    assert!(!stage.file("new.txt").exists());
+    editor.attached(&json!({}), &setup.setting).await;
+    let id = setup.ask(touch_call("new.txt")).await;
+    assert_refused_for_good(&setup.answer(&id).await, "stopped the turn");
+    assert!(!setup.file("new.txt").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_restarts_of_the_runner()
 {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     runner.logs("the runner is up").await;
-    let mut editor = EditorProcess::launch(&stage.setting, |_, _| EditorReaction::Silence);
-    let (_, _, id) = start_turn(&stage, &mut editor).await;
+    let mut editor = EditorProcess::launch(&setup.setting, |_, _| EditorReaction::Silence);
+    let (_, _, id) = start_turn(&setup, &mut editor).await;
     // Killed with its agent, as by a crash: nobody says goodbye.
     editor.kill();
     assert_refused_for_good(
-        &stage.answer(&id).await,
+        &setup.answer(&id).await,
         "Testedit 1.0 was closed before anybody answered",
     );
     assert_refused_for_good(
-        &stage.caller.call_and_wait(touch_call("new.txt")).await,
+        &setup.caller.call_and_wait(touch_call("new.txt")).await,
         "was closed",
     );
     runner.kill();
-    let runner = stage.run();
+    let runner = setup.run();
     assert_refused_for_good(
-        &stage.caller.call_and_wait(touch_call("new.txt")).await,
+        &setup.caller.call_and_wait(touch_call("new.txt")).await,
         "was closed",
     );
-    assert!(!stage.file("new.txt").exists());
-    let listed = stage.command(&["resume"]).await;
+    assert!(!setup.file("new.txt").exists());
+    let listed = setup.command(&["resume"]).await;
     assert!(
         listed.out.contains("`punie-runner resume talk`"),
         "{listed:?}"
     );
-    let resumed = stage.command(&["resume", "talk", "--json"]).await;
+    let resumed = setup.command(&["resume", "talk", "--json"]).await;
     assert_eq!(
         resumed.json(),
         json!({ "conversationId": "talk", "changed": true })
     );
     assert_eq!(
-        stage.command(&["resume", "talk", "--json"]).await.json()["changed"],
+        setup.command(&["resume", "talk", "--json"]).await.json()["changed"],
         json!(false)
     );
     assert_eq!(
-        stage.command(&["resume", "no conversation"]).await.code,
+        setup.command(&["resume", "no conversation"]).await.code,
         Some(2)
     );
-    assert_eq!(stage.status().await["stoppedConversations"], json!([]));
+    assert_eq!(setup.status().await["stoppedConversations"], json!([]));
     drop(runner);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on() {
-    let stage = RunnerFixture::with_config("[policy]\nask = [\"WriteShell\"]\n").await;
-    let runner = stage.run();
+    let setup = RunnerFixture::with_config("[policy]\nask = [\"WriteShell\"]\n").await;
+    let runner = setup.run();
     runner.logs("the runner is up").await;
     let shell = json!({ "command": "sh", "tty": true, "run_in_background": true });
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("Bash", &shell).of("talk"))
             .await
@@ -185,38 +185,38 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
     );
     // It waits beside the conversation's other calls, and on the device's own list.
     let typed = json!({ "shell_id": "sh_1", "text": "echo typed > typed\n" });
-    let typed = stage
+    let typed = setup
         .ask(ToolCall::new("WriteShell", &typed).of("talk"))
         .await;
-    let open = async || stage.command(&["approvals", "--json"]).await.out;
+    let open = async || setup.command(&["approvals", "--json"]).await.out;
     wait_for_some("the question on the list", async || {
         open().await.contains("typed").then_some(())
     })
     .await;
-    let mut editor = EditorProcess::launch(&stage.setting, |_, _| EditorReaction::Silence);
-    let (session, _, id) = start_turn(&stage, &mut editor).await;
+    let mut editor = EditorProcess::launch(&setup.setting, |_, _| EditorReaction::Silence);
+    let (session, _, id) = start_turn(&setup, &mut editor).await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
-    assert_refused_for_good(&stage.answer(&id).await, "stopped the turn");
+    assert_refused_for_good(&setup.answer(&id).await, "stopped the turn");
     assert_refused_for_good(
-        &stage.caller.call_and_wait(touch_call("new.txt")).await,
+        &setup.caller.call_and_wait(touch_call("new.txt")).await,
         "stopped the turn",
     );
-    let listed = stage.listed_question().await;
-    let allowed = stage
+    let listed = setup.listed_question().await;
+    let allowed = setup
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
-    assert_eq!(stage.answer(&typed).await.outcome, "ok");
-    assert_eq!(stage.line("typed").await, "typed");
-    assert_eq!(stage.status().await["stoppedConversations"], json!([]));
-    assert!(!stage.file("new.txt").exists());
+    assert_eq!(setup.answer(&typed).await.outcome, "ok");
+    assert_eq!(setup.line("typed").await, "typed");
+    assert_eq!(setup.status().await["stoppedConversations"], json!([]));
+    assert!(!setup.file("new.txt").exists());
     // Nobody else would: it outlives the runner of this test.
     let ended = ToolCall::new(
         "KillShell",
         &json!({ "shell_id": "sh_1", "signal": "KILL" }),
     );
     assert_eq!(
-        stage.caller.call_and_wait(ended.of("talk")).await.outcome,
+        setup.caller.call_and_wait(ended.of("talk")).await.outcome,
         "ok"
     );
 }

@@ -25,13 +25,13 @@ fn terminal_reaction(method: &str, _: &Value) -> EditorReaction {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
     for required in ["", "[sandbox]\nrequire = \"partial\"\n"] {
-        let stage =
+        let setup =
             RunnerFixture::with_config(&format!("[editor]\nterminals = true\n{required}")).await;
-        let mut editor = EditorProcess::launch(&stage.setting, terminal_reaction);
+        let mut editor = EditorProcess::launch(&setup.setting, terminal_reaction);
         editor
-            .attached(&json!({ "terminal": true }), &stage.setting)
+            .attached(&json!({ "terminal": true }), &setup.setting)
             .await;
-        let answer = stage
+        let answer = setup
             .caller
             .call_and_wait(ToolCall::bash("echo ran here; echo x >> ~/rc"))
             .await;
@@ -56,7 +56,7 @@ async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
         );
         assert_eq!(meta["warnings"], json!([why]));
         assert!(
-            !stage.setting.logs.join("rc").exists(),
+            !setup.setting.logs.join("rc").exists(),
             "and it was confined"
         );
     }
@@ -64,14 +64,14 @@ async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_none_is_required_it_runs_there_and_its_result_says_none() {
-    let stage =
+    let setup =
         RunnerFixture::with_config("[editor]\nterminals = true\n[sandbox]\nrequire = \"none\"\n")
             .await;
-    let mut editor = EditorProcess::launch(&stage.setting, terminal_reaction);
+    let mut editor = EditorProcess::launch(&setup.setting, terminal_reaction);
     editor
-        .attached(&json!({ "terminal": true }), &stage.setting)
+        .attached(&json!({ "terminal": true }), &setup.setting)
         .await;
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("echo ran here"))
         .await;
@@ -82,7 +82,7 @@ async fn where_none_is_required_it_runs_there_and_its_result_says_none() {
         (&json!("none"), &json!("editor"))
     );
     // What does not fit in an editor's terminal runs here, and is confined.
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::new(
             "Bash",

@@ -11,10 +11,10 @@ use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn words_that_are_no_command_get_help_and_end_their_turn() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.initialize_client(&json!({})).await;
-    let session = editor.session(&stage.setting.workspace).await;
+    let session = editor.session(&setup.setting.workspace).await;
     let prompt = editor.prompt(&session, "please fix the bug");
     assert_eq!(
         editor.answer(prompt).await["result"]["stopReason"],
@@ -44,14 +44,14 @@ async fn words_that_are_no_command_get_help_and_end_their_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
-    let stage = RunnerFixture::new().await;
-    stage.write("a.txt", "one\ntwo\n");
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    let (session, _) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    setup.write("a.txt", "one\ntwo\n");
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    let (session, _) = editor.attached(&json!({}), &setup.setting).await;
+    let id = setup
         .ask(ToolCall::new("Read", &json!({ "file_path": "a.txt", "offset": 2 })).of("talk"))
         .await;
-    let answer = stage.answer(&id).await;
+    let answer = setup.answer(&id).await;
     editor.shows(&session, &id, "completed").await;
     let shown: Vec<_> = editor
         .updates(&session)
@@ -63,7 +63,7 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
         (&first["kind"], &first["title"]),
         (&json!("read"), &json!("Read a.txt"))
     );
-    let work = std::fs::canonicalize(&stage.setting.workspace).expect("there");
+    let work = std::fs::canonicalize(&setup.setting.workspace).expect("there");
     assert_eq!(
         first["locations"],
         json!([{ "path": work.join("a.txt"), "line": 2 }])
@@ -88,24 +88,24 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
         "{last}"
     );
     // What fails is shown as failed.
-    let id = stage
+    let id = setup
         .ask(ToolCall::new("Read", &json!({ "file_path": "none.txt" })))
         .await;
-    assert_eq!(stage.answer(&id).await.outcome, "error");
+    assert_eq!(setup.answer(&id).await.outcome, "error");
     editor.shows(&session, &id, "failed").await;
-    let id = stage
+    let id = setup
         .ask(ToolCall::new("Read", &json!({ "nothing": 1 })))
         .await;
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "invalid_args"));
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "invalid_args"));
     editor.shows(&session, &id, "failed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_command_prints_is_shown_as_it_comes() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    let (session, _) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    let (session, _) = editor.attached(&json!({}), &setup.setting).await;
+    let id = setup
         .ask(ToolCall::bash(
             "echo begun; until [ -e go ]; do sleep 0.05; done; echo over",
         ))
@@ -123,22 +123,22 @@ async fn what_a_command_prints_is_shown_as_it_comes() {
         editor.shown_stages(&session, &id),
         ["pending", "in_progress"]
     );
-    stage.write("go", "");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     editor.shows(&session, &id, "completed").await;
     assert!(shows("over"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_that_shows_terminals_is_fed_one() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let capabilities = json!({ "_meta": { "terminal_output": true } });
-    let (session, _) = editor.attached(&capabilities, &stage.setting).await;
-    let id = stage
+    let (session, _) = editor.attached(&capabilities, &setup.setting).await;
+    let id = setup
         .ask(ToolCall::bash("echo one; echo two; exit 3"))
         .await;
-    stage.answer(&id).await;
+    setup.answer(&id).await;
     editor.shows(&session, &id, "completed").await;
     let shown: Vec<_> = editor
         .updates(&session)
@@ -163,8 +163,8 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
     );
     // One that never ran has its reason beside the empty terminal.
     editor.serves(choose_option("reject_once"));
-    let id = stage.ask(ToolCall::bash("echo never")).await;
-    stage.answer(&id).await;
+    let id = setup.ask(ToolCall::bash("echo never")).await;
+    setup.answer(&id).await;
     editor.shows(&session, &id, "failed").await;
     let shown: Vec<_> = editor
         .updates(&session)
@@ -177,11 +177,11 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_its_end() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage.ask(ToolCall::bash("echo $$ > pid; sleep 600")).await;
-    let pid = stage.line("pid").await;
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
+    let id = setup.ask(ToolCall::bash("echo $$ > pid; sleep 600")).await;
+    let pid = setup.line("pid").await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_eq!(
         editor.answer(turn).await["result"]["stopReason"],
@@ -192,7 +192,7 @@ async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_it
         ["pending", "in_progress", "failed"],
         "before the turn's end"
     );
-    let answer = stage.answer(&id).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.outcome, "cancelled");
     assert!(
         answer
@@ -205,19 +205,19 @@ async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_it
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_sessions_each_show_the_calls_of_their_own_conversation() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.initialize_client(&json!({})).await;
     let (all, one) = (
-        editor.session(&stage.setting.workspace).await,
-        editor.session(&stage.setting.workspace).await,
+        editor.session(&setup.setting.workspace).await,
+        editor.session(&setup.setting.workspace).await,
     );
     editor.attach(&one, "attach talk-1").await;
     editor.attach(&all, "attach").await;
     let list = |talk: &str| ToolCall::new("Glob", &json!({ "pattern": "*" })).of(talk);
     let (mine, other) = (
-        stage.ask(list("talk-1")).await,
-        stage.ask(list("talk-2")).await,
+        setup.ask(list("talk-1")).await,
+        setup.ask(list("talk-2")).await,
     );
     editor.shows(&one, &mine, "completed").await;
     editor.shows(&all, &other, "completed").await;
@@ -234,12 +234,12 @@ async fn two_sessions_each_show_the_calls_of_their_own_conversation() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     runner.logs("the runner is up").await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    let (session, _) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    let (session, _) = editor.attached(&json!({}), &setup.setting).await;
+    let id = setup
         .ask(ToolCall::bash(
             "until [ -e go ]; do sleep 0.05; done; echo done",
         ))
@@ -247,15 +247,15 @@ async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() 
     editor.shows(&session, &id, "in_progress").await;
     editor.close();
     assert_eq!(editor.end().await.code(), Some(0));
-    stage.write("go", "");
-    let answer = stage.answer(&id).await;
+    setup.write("go", "");
+    let answer = setup.answer(&id).await;
     assert_eq!(
         (answer.outcome.as_str(), answer.text().as_str()),
         ("ok", "done")
     );
     let more = ToolCall::new("Glob", &json!({ "pattern": "g*" }));
     assert_eq!(
-        stage.caller.call_and_wait(more).await.outcome,
+        setup.caller.call_and_wait(more).await.outcome,
         "ok",
         "reading needs nobody"
     );
@@ -263,37 +263,37 @@ async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_an_editor_launched_goes_on_without_it_for_a_while_and_ends() {
-    let stage = RunnerFixture::with_config("[editor]\nlinger_ms = 1500\n").await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    editor.attached(&json!({}), &stage.setting).await;
+    let setup = RunnerFixture::with_config("[editor]\nlinger_ms = 1500\n").await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    editor.attached(&json!({}), &setup.setting).await;
     let command = "echo begun > begun; until [ -e go ]; do sleep 0.05; done";
-    let id = stage.ask(ToolCall::bash(command)).await;
-    stage.line("begun").await;
+    let id = setup.ask(ToolCall::bash(command)).await;
+    setup.line("begun").await;
     editor.close();
-    stage.write("go", "");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     assert_eq!(editor.end().await.code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_whose_editor_closes_without_a_turn_ends_at_once() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.initialize_client(&json!({})).await;
-    editor.session(&stage.setting.workspace).await;
+    editor.session(&setup.setting.workspace).await;
     editor.close();
     assert_eq!(editor.end().await.code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_is_told_to_stop_ends_its_turns_and_leaves_no_child() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    let (session, turn) = editor.attached(&json!({}), &stage.setting).await;
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
+    let id = setup
         .ask(ToolCall::bash("echo $$ > pid; exec sleep 600"))
         .await;
-    let pid = stage.line("pid").await;
+    let pid = setup.line("pid").await;
     let agent =
         rustix::process::Pid::from_raw(i32::try_from(editor.pid()).expect("a pid")).expect("a pid");
     rustix::process::kill_process(agent, rustix::process::Signal::TERM).expect("ours");
@@ -304,17 +304,17 @@ async fn an_agent_that_is_told_to_stop_ends_its_turns_and_leaves_no_child() {
     assert!(editor.said(&session).contains("The runner stops."));
     assert_eq!(editor.end().await.code(), Some(0));
     assert!(!is_alive(&pid));
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_device_that_cannot_take_calls_says_so_in_the_turn() {
-    let stage = RunnerFixture::with_unpaired_device("").await;
-    let mut setting = stage.setting.clone();
+    let setup = RunnerFixture::with_unpaired_device("").await;
+    let mut setting = setup.setting.clone();
     setting.url = String::new();
     let mut editor = EditorProcess::launch(&setting, choose_option("allow_once"));
     editor.initialize_client(&json!({})).await;
-    let session = editor.session(&stage.setting.workspace).await;
+    let session = editor.session(&setup.setting.workspace).await;
     let turn = editor.prompt(&session, "attach");
     assert_eq!(
         editor.answer(turn).await["result"]["stopReason"],
@@ -325,7 +325,7 @@ async fn a_device_that_cannot_take_calls_says_so_in_the_turn() {
         "{}",
         editor.said(&session)
     );
-    let held = RunningProgram::start(&stage.setting, &["status", "--json"])
+    let held = RunningProgram::start(&setup.setting, &["status", "--json"])
         .end()
         .await;
     assert_eq!(held.json()["running"], true);

@@ -12,13 +12,13 @@ fn touch_call(name: &str) -> ToolCall {
     ToolCall::bash(&format!("touch {name}")).of("talk")
 }
 
-async fn await_answer(stage: &RunnerFixture, words: &[&str]) {
-    let id = stage.listed_question().await["id"]
+async fn await_answer(setup: &RunnerFixture, words: &[&str]) {
+    let id = setup.listed_question().await["id"]
         .as_str()
         .expect("an id")
         .to_owned();
     let (verb, rest) = words.split_first().expect("a verb");
-    let answered = stage
+    let answered = setup
         .command(&[&["approvals", verb, id.as_str()], rest].concat())
         .await;
     assert_eq!(answered.code, Some(0), "{answered:?}");
@@ -26,35 +26,35 @@ async fn await_answer(stage: &RunnerFixture, words: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over_restarts_too() {
-    let stage = RunnerFixture::new().await;
-    stage.write("a.txt", "read me\n");
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    setup.write("a.txt", "read me\n");
+    let runner = setup.run();
     runner.logs("the runner is up").await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    editor.attached(&json!({}), &stage.setting).await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    editor.attached(&json!({}), &setup.setting).await;
     assert_eq!(
-        stage.caller.call_and_wait(touch_call("one")).await.outcome,
+        setup.caller.call_and_wait(touch_call("one")).await.outcome,
         "ok"
     );
     editor.close();
     editor.end().await;
-    let waits = stage.ask(touch_call("two")).await;
+    let waits = setup.ask(touch_call("two")).await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("Read", &json!({ "file_path": "a.txt" })))
             .await
             .outcome,
         "ok"
     );
-    stage.listed_question().await;
-    assert!(!stage.file("two").exists());
+    setup.listed_question().await;
+    assert!(!setup.file("two").exists());
     // The caller's side is not asked what the person at the editor was asked.
-    assert!(stage.caller.questions().await.is_empty());
-    await_answer(&stage, &["allow", "--conversation"]).await;
-    assert_eq!(stage.answer(&waits).await.outcome, "ok");
+    assert!(setup.caller.questions().await.is_empty());
+    await_answer(&setup, &["allow", "--conversation"]).await;
+    assert_eq!(setup.answer(&waits).await.outcome, "ok");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(touch_call("three"))
             .await
@@ -62,63 +62,63 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
         "ok",
         "for the rest of the conversation"
     );
-    let other = stage.ask(ToolCall::bash("touch four").of("another")).await;
-    await_answer(&stage, &["deny"]).await;
+    let other = setup.ask(ToolCall::bash("touch four").of("another")).await;
+    await_answer(&setup, &["deny"]).await;
     assert_eq!(
-        stage.answer(&other).await.verdict(),
+        setup.answer(&other).await.verdict(),
         ("error", "policy_denied")
     );
     runner.kill();
-    let _runner = stage.run();
-    let waits = stage.ask(touch_call("five")).await;
-    await_answer(&stage, &["deny"]).await;
+    let _runner = setup.run();
+    let waits = setup.ask(touch_call("five")).await;
+    await_answer(&setup, &["deny"]).await;
     assert_eq!(
-        stage.answer(&waits).await.verdict(),
+        setup.answer(&waits).await.verdict(),
         ("error", "policy_denied")
     );
-    assert!(!stage.file("four").exists() && !stage.file("five").exists());
+    assert!(!setup.file("four").exists() && !setup.file("five").exists());
     // The person leaves it to the device's own policy again.
     assert_eq!(
-        stage.status().await["askedConversations"],
+        setup.status().await["askedConversations"],
         json!({ "all": true, "conversations": [] })
     );
-    let ended = stage.command(&["resume", "--without-editor"]).await;
+    let ended = setup.command(&["resume", "--without-editor"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(
-        stage.caller.call_and_wait(touch_call("six")).await.outcome,
+        setup.caller.call_and_wait(touch_call("six")).await.outcome,
         "ok"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conversation_that_was_attached_by_name_is_asked_about_and_no_other() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     runner.logs("the runner is up").await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.initialize_client(&json!({})).await;
-    let session = editor.session(&stage.setting.workspace).await;
+    let session = editor.session(&setup.setting.workspace).await;
     editor.attach(&session, "attach talk").await;
     editor.close();
     editor.end().await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("touch free").of("another"))
             .await
             .outcome,
         "ok"
     );
-    let waits = stage.ask(touch_call("new.txt")).await;
-    await_answer(&stage, &["deny"]).await;
-    assert_eq!(stage.answer(&waits).await.outcome, "error");
-    assert!(!stage.file("new.txt").exists());
-    let ended = stage
+    let waits = setup.ask(touch_call("new.txt")).await;
+    await_answer(&setup, &["deny"]).await;
+    assert_eq!(setup.answer(&waits).await.outcome, "error");
+    assert!(!setup.file("new.txt").exists());
+    let ended = setup
         .command(&["resume", "talk", "--without-editor", "--json"])
         .await;
     assert_eq!(ended.json()["changed"], true, "{ended:?}");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(touch_call("new.txt"))
             .await
@@ -129,11 +129,11 @@ async fn a_conversation_that_was_attached_by_name_is_asked_about_and_no_other() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_that_is_open_and_not_attached_says_what_waits_and_attaching_asks_about_it() {
-    let stage = RunnerFixture::new().await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
+    let setup = RunnerFixture::new().await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.initialize_client(&json!({})).await;
-    let session = editor.session(&stage.setting.workspace).await;
-    let waits = stage.ask(touch_call("new.txt")).await;
+    let session = editor.session(&setup.setting.workspace).await;
+    let waits = setup.ask(touch_call("new.txt")).await;
     wait_until("the notice in the thread", || {
         editor.said(&session).contains("waits for your approval")
     })
@@ -143,10 +143,10 @@ async fn a_thread_that_is_open_and_not_attached_says_what_waits_and_attaching_as
         "{}",
         editor.said(&session)
     );
-    assert!(!stage.file("new.txt").exists());
+    assert!(!setup.file("new.txt").exists());
     assert!(editor.requests("session/request_permission").is_empty());
     editor.attach(&session, "attach").await;
-    assert_eq!(stage.answer(&waits).await.outcome, "ok");
+    assert_eq!(setup.answer(&waits).await.outcome, "ok");
     assert_eq!(editor.requests("session/request_permission").len(), 1);
     editor.shows(&session, &waits, "completed").await;
     assert_eq!(
@@ -157,13 +157,13 @@ async fn a_thread_that_is_open_and_not_attached_says_what_waits_and_attaching_as
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_whose_editor_went_away_ends_however_often_it_is_asked() {
-    let stage = RunnerFixture::with_config("[editor]\nlinger_ms = 1500\n").await;
-    let mut editor = EditorProcess::launch(&stage.setting, choose_option("allow_once"));
-    editor.attached(&json!({}), &stage.setting).await;
+    let setup = RunnerFixture::with_config("[editor]\nlinger_ms = 1500\n").await;
+    let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
+    editor.attached(&json!({}), &setup.setting).await;
     editor.close();
     let asking = async {
         loop {
-            stage
+            setup
                 .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })))
                 .await;
         }

@@ -29,13 +29,13 @@ use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f23_connection_refused_backs_off_within_bounds() {
-    let stage = RunnerFixture::new().await;
-    let mut proxy = FaultyProxy::before(&stage.setting.url);
-    let runner = stage.run_at(&proxy.url);
-    let before = stage.ask(ToolCall::bash("echo before")).await;
-    stage.wait_for_state(&before, RequestState::Delivered).await;
-    wait_until("the cursor", || stage.journal_note("cursor").is_some()).await;
-    let cursor = stage.journal_note("cursor");
+    let setup = RunnerFixture::new().await;
+    let mut proxy = FaultyProxy::before(&setup.setting.url);
+    let runner = setup.run_at(&proxy.url);
+    let before = setup.ask(ToolCall::bash("echo before")).await;
+    setup.wait_for_state(&before, RequestState::Delivered).await;
+    wait_until("the cursor", || setup.journal_note("cursor").is_some()).await;
+    let cursor = setup.journal_note("cursor");
     proxy.down().await;
     polls_fail(&runner, 8).await;
     let waits = announced_waits(&runner);
@@ -47,17 +47,17 @@ async fn f23_connection_refused_backs_off_within_bounds() {
         );
     }
     assert_eq!(
-        (stage.journal_note("cursor"), stage.state(&before)),
+        (setup.journal_note("cursor"), setup.state(&before)),
         (cursor, Some(RequestState::Delivered))
     );
     wait_until("the trouble", || {
-        stage.journal_note("backend_trouble").as_deref() == Some("unreachable")
+        setup.journal_note("backend_trouble").as_deref() == Some("unreachable")
     })
     .await;
-    assert_eq!(stage.status().await["backend"]["trouble"], "unreachable");
+    assert_eq!(setup.status().await["backend"]["trouble"], "unreachable");
     proxy.up();
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo after"))
             .await
@@ -65,7 +65,7 @@ async fn f23_connection_refused_backs_off_within_bounds() {
         "ok"
     );
     wait_until("the trouble to be over", || {
-        stage.journal_note("backend_trouble").as_deref() == Some("")
+        setup.journal_note("backend_trouble").as_deref() == Some("")
     })
     .await;
 }
@@ -119,8 +119,8 @@ impl Tool for AwaitFile {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
-    let stage = RunnerFixture::new().await;
-    let mut proxy = FaultyProxy::before(&stage.setting.url);
+    let setup = RunnerFixture::new().await;
+    let mut proxy = FaultyProxy::before(&setup.setting.url);
     let port = proxy.url.rsplit(':').next().expect("a port").to_owned();
     let names = Arc::new(FakeResolver {
         known: AtomicBool::new(true),
@@ -140,25 +140,25 @@ async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
         settings.waits.retry = (first, cap);
     });
     let url = format!("http://backend.localhost:{port}");
-    let runner = RunnerInProcess::start_at(&stage, &url, way, tools, settings);
-    let id = stage
-        .ask(ToolCall::new("Await", &json!({ "file": stage.file("go") })))
+    let runner = RunnerInProcess::start_at(&setup, &url, way, tools, settings);
+    let id = setup
+        .ask(ToolCall::new("Await", &json!({ "file": setup.file("go") })))
         .await;
-    stage.wait_for_state(&id, RequestState::Started).await;
+    setup.wait_for_state(&id, RequestState::Started).await;
     names.known.store(false, Ordering::SeqCst);
     // Connections that stand need no name.
     proxy.down().await;
     proxy.up();
-    stage.write("go", "");
-    stage.wait_for_state(&id, RequestState::Finished).await;
+    setup.write("go", "");
+    setup.wait_for_state(&id, RequestState::Finished).await;
     wait_until("vain questions", || {
         names.asked_in_vain.load(Ordering::SeqCst) >= 5
     })
     .await;
-    assert!(stage.caller.result(&id).await.is_none());
+    assert!(setup.caller.result(&id).await.is_none());
     names.known.store(true, Ordering::SeqCst);
-    assert_eq!(stage.answer(&id).await.text(), "it is there");
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    assert_eq!(setup.answer(&id).await.text(), "it is there");
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     runner.stop().await;
 }
 
@@ -225,17 +225,17 @@ async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f25_a_poll_in_a_black_hole_holds_up_no_heartbeat_and_no_result() {
-    let stage = RunnerFixture::with_config("[backend]\nlist_open_ms = 100\n").await;
-    let proxy = FaultyProxy::before(&stage.setting.url);
+    let setup = RunnerFixture::with_config("[backend]\nlist_open_ms = 100\n").await;
+    let proxy = FaultyProxy::before(&setup.setting.url);
     proxy.poison_those_with("events:listForDevice", ConnectionFault::BlackHole);
-    let runner = stage.run_at(&proxy.url);
+    let runner = setup.run_at(&proxy.url);
     wait_for_some("a heartbeat", async || {
-        stage.caller.sees_online().await.then_some(())
+        setup.caller.sees_online().await.then_some(())
     })
     .await;
     // Found by the look at everything open, claimed, run and posted, all beside the poll.
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo beside it"))
             .await
@@ -243,14 +243,14 @@ async fn f25_a_poll_in_a_black_hole_holds_up_no_heartbeat_and_no_result() {
         "ok"
     );
     assert_eq!(
-        stage.faults.calls("events:listForDevice"),
+        setup.faults.calls("events:listForDevice"),
         0,
         "the poll never came out of the hole"
     );
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
     assert!(
-        !stage.caller.sees_online().await,
+        !setup.caller.sees_online().await,
         "the last heartbeat came through too"
     );
 }
@@ -300,14 +300,14 @@ async fn f28_one_byte_a_second_does_not_outlast_the_total_deadline() {
 
 #[tokio::test]
 async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_that_was_away() {
-    let stage = RunnerFixture::with_unheld_polls("").await;
-    let mut proxy = FaultyProxy::before(&stage.setting.url);
+    let setup = RunnerFixture::with_unheld_polls("").await;
+    let mut proxy = FaultyProxy::before(&setup.setting.url);
     let tools = ToolRegistry::new([ToolSet::new("test", ())
         .with_tool::<AwaitFile>()
         .into_entries()])
     .expect("one tool");
-    let id = stage
-        .ask(ToolCall::new("Await", &json!({ "file": stage.file("go") })))
+    let id = setup
+        .ask(ToolCall::new("Await", &json!({ "file": setup.file("go") })))
         .await;
     let mut time = SteppedTime::stop();
     let step = Duration::from_millis(250);
@@ -316,15 +316,15 @@ async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_t
         settings.waits.retry = (Duration::from_secs(1), Duration::from_mins(10));
     });
     let runner =
-        RunnerInProcess::with_stepped_time(&stage, &proxy.url, tools, settings, &mut time, |_| {});
+        RunnerInProcess::with_stepped_time(&setup, &proxy.url, tools, settings, &mut time, |_| {});
     time.move_until("the call", step, || {
-        stage.state(&id) == Some(RequestState::Started)
+        setup.state(&id) == Some(RequestState::Started)
     })
     .await;
     proxy.down().await;
-    stage.write("go", "");
+    setup.write("go", "");
     time.move_until("its end", step, || {
-        stage.state(&id) == Some(RequestState::Finished)
+        setup.state(&id) == Some(RequestState::Finished)
     })
     .await;
     // Until the waits between attempts are long.
@@ -338,7 +338,7 @@ async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_t
         ];
         functions
             .iter()
-            .map(|function| stage.faults.calls(function))
+            .map(|function| setup.faults.calls(function))
             .sum()
     };
     let before = answered();
@@ -347,7 +347,7 @@ async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_t
         .await;
     let took = time
         .move_until("the result", step, || {
-            stage.state(&id) == Some(RequestState::Delivered)
+            setup.state(&id) == Some(RequestState::Delivered)
         })
         .await;
     assert!(took <= Duration::from_secs(5), "{took:?}");

@@ -19,14 +19,14 @@ const COUNTED: &str = "mkdir running/$$ && ls running | wc -l >> width && rmdir 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: `.ci/run` runs it"]
 async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_heartbeat() {
-    let stage = RunnerFixture::with_config(
+    let setup = RunnerFixture::with_config(
         "[limits]\nreads = 4\ntotal = 4\n[backend]\nheartbeat_ms = 100\n",
     )
     .await;
-    std::fs::create_dir(stage.file("running")).expect("made");
-    let relay = Relay::before(&stage.setting.url).await;
-    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
-    let runner = stage.run_at(&relay.url);
+    std::fs::create_dir(setup.file("running")).expect("made");
+    let relay = Relay::before(&setup.setting.url).await;
+    assert_eq!(setup.command(&["pause"]).await.code, Some(0));
+    let runner = setup.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..256 {
         // One conversation has most of it, and asked first.
@@ -36,22 +36,22 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
             format!("short-{}", n % 7)
         };
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&format!("{COUNTED}; echo {talk} >> order")).of(&talk))
                 .await,
         );
     }
     let accepted = || {
-        stage
+        setup
             .journal()
             .and_then(|journal| journal.count_open_requests().ok())
             .map_or(0, |counts| counts.accepted)
     };
     wait_until("all to be accepted", || accepted() == 256).await;
     runner.kill();
-    assert_eq!(stage.read("order"), "", "paused, nothing began");
+    assert_eq!(setup.read("order"), "", "paused, nothing began");
 
-    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
+    assert_eq!(setup.command(&["resume"]).await.code, Some(0));
     // A backend that says nothing of when it wants to hear next.
     let beats = Arc::new(AtomicUsize::new(0));
     let heard = Arc::clone(&beats);
@@ -67,11 +67,11 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
             &json!({ "status": "success", "value": now }).to_string(),
         )
     });
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     for id in &asked {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
-    let widest = stage
+    let widest = setup
         .read("width")
         .lines()
         .filter_map(|n| n.trim().parse().ok())
@@ -80,7 +80,7 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
         widest.is_some_and(|widest: usize| widest <= 4),
         "{widest:?} at once"
     );
-    let order = stage.read("order");
+    let order = setup.read("order");
     let first: HashSet<&str> = order.lines().take(100).collect();
     assert_eq!(
         first.len(),
@@ -112,17 +112,17 @@ fn peak_kb(pid: u32) -> u64 {
 #[ignore = "slow: `.ci/run` runs it"]
 async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
     const MANY: u32 = 120;
-    let stage = RunnerFixture::with_config("[limits]\nttl_ms = 86400000\n").await;
-    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
+    let setup = RunnerFixture::with_config("[limits]\nttl_ms = 86400000\n").await;
+    assert_eq!(setup.command(&["pause"]).await.code, Some(0));
     let accepted = || {
-        stage
+        setup
             .journal()
             .and_then(|journal| journal.count_open_requests().ok())
             .map_or(0, |counts| counts.accepted)
     };
-    let runner = stage.run();
+    let runner = setup.run();
     // What it needs without any, by this build.
-    let first = stage
+    let first = setup
         .ask(ToolCall::new(
             "Write",
             &json!({ "file_path": "f", "content": "x" }),
@@ -135,7 +135,7 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
     for n in 0..MANY {
         let write = json!({ "file_path": format!("f{n}"), "content": content });
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::new("Write", &write).of(&format!("talk-{}", n % 40)))
                 .await,
         );
@@ -147,10 +147,10 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
     assert!(paused < most, "{paused} kB, {idle} kB without a backlog");
     runner.kill();
     // And so does what a process finds at its start.
-    let runner = stage.run();
-    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
+    let runner = setup.run();
+    assert_eq!(setup.command(&["resume"]).await.code, Some(0));
     for id in &asked {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
     let worked_off = peak_kb(runner.pid());
     assert!(
@@ -171,8 +171,8 @@ async fn wait_for_count(number: impl Fn() -> usize, wanted: usize) {
 /// Has so many replies wait for a backend that takes none, kills the runner, and lets the next one post them. How
 /// long that took in all, in seconds.
 async fn measure_drain(replies: usize) -> f64 {
-    let stage = RunnerFixture::with_config("[limits]\nttl_ms = 86400000\n").await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::with_config("[limits]\nttl_ms = 86400000\n").await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, _| {
         if path == "events:appendResult" {
             CallFate::Unheard
@@ -180,15 +180,15 @@ async fn measure_drain(replies: usize) -> f64 {
             CallFate::Pass
         }
     });
-    let runner = stage.run_at(&relay.url);
+    let runner = setup.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..replies {
         let ask =
             ToolCall::new("Glob", &json!({ "pattern": "*.none" })).of(&format!("talk-{}", n % 20));
-        asked.push(stage.ask(ask).await);
+        asked.push(setup.ask(ask).await);
     }
     let outbox = || {
-        stage
+        setup
             .journal()
             .and_then(|journal| journal.count_open_requests().ok())
             .map_or(0, |counts| counts.outbox)
@@ -197,17 +197,17 @@ async fn measure_drain(replies: usize) -> f64 {
     wait_for_count(outbox, replies).await;
     runner.kill();
     // Six days later, by the backend's clock, which is the one that counts. Nothing was given up.
-    stage.advance_backend(6 * 86_400_000);
-    let _runner = stage.run();
+    setup.advance_backend(6 * 86_400_000);
+    let _runner = setup.run();
     let begun = Instant::now();
     wait_for_count(outbox, 0).await;
     let took = begun.elapsed().as_secs_f64();
     for id in asked.iter().step_by(replies.div_ceil(50)) {
-        assert_eq!(stage.state(id), Some(RequestState::Delivered));
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.state(id), Some(RequestState::Delivered));
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
     assert_eq!(
-        stage
+        setup
             .journal()
             .expect("there")
             .count_open_requests()

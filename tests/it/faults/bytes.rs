@@ -21,9 +21,9 @@ use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
-    let stage = RunnerFixture::new().await;
-    let proxy = FaultyProxy::before(&stage.setting.url);
-    let runner = stage.run_at(&proxy.url);
+    let setup = RunnerFixture::new().await;
+    let proxy = FaultyProxy::before(&setup.setting.url);
+    let runner = setup.run_at(&proxy.url);
     runner.logs("the catalog is published").await;
     let mut expected = Vec::new();
     for bytes in [0, 1, 60, 200, 400] {
@@ -32,11 +32,11 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
             ConnectionFault::ResetAnswering(bytes),
         );
         // The poll that is held now is from before; whatever comes after it is cut.
-        stage.caller.call_and_wait(ToolCall::bash("true")).await;
+        setup.caller.call_and_wait(ToolCall::bash("true")).await;
         let mut asked = Vec::new();
         for n in 0..3 {
             asked.push(
-                stage
+                setup
                     .ask(ToolCall::bash(&format!("echo {bytes} {n} >> effects")).of("talk"))
                     .await,
             );
@@ -45,32 +45,32 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
         polls_fail(&runner, 2).await;
         for id in &asked {
             assert_eq!(
-                stage.state(id),
+                setup.state(id),
                 None,
                 "something of a page cut after {bytes} bytes was taken"
             );
         }
         proxy.clear_faults();
         for id in &asked {
-            assert_eq!(stage.answer(id).await.outcome, "ok");
+            assert_eq!(setup.answer(id).await.outcome, "ok");
         }
     }
-    assert_eq!(stage.read("effects").lines().collect::<Vec<_>>(), expected);
+    assert_eq!(setup.read("effects").lines().collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate() {
-    let stage = RunnerFixture::new().await;
-    stage
+    let setup = RunnerFixture::new().await;
+    setup
         .faults
         .plan("events:appendResult", 2, InjectedFault::Drop);
-    let relay = Relay::before(&stage.setting.url).await;
-    let runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     let posts = relay.calls("events:appendResult");
     assert_eq!(
-        (posts.len(), stage.faults.calls("events:appendResult")),
+        (posts.len(), setup.faults.calls("events:appendResult")),
         (3, 3)
     );
     assert_eq!(
@@ -79,37 +79,37 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
     );
     assert_eq!(
         (
-            stage.read("effects").as_str(),
-            stage.answer(&id).await.outcome.as_str()
+            setup.read("effects").as_str(),
+            setup.answer(&id).await.outcome.as_str()
         ),
         ("ran\n", "ok")
     );
     drop(runner);
 
     // The same, with the reset in the bytes of the answer.
-    let proxy = FaultyProxy::before(&stage.setting.url);
+    let proxy = FaultyProxy::before(&setup.setting.url);
     proxy.poison_those_with("events:appendResult", ConnectionFault::ResetAnswering(10));
-    let _runner = stage.run_at(&proxy.url);
-    let id = stage.ask(ToolCall::bash("echo again >> effects")).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let _runner = setup.run_at(&proxy.url);
+    let id = setup.ask(ToolCall::bash("echo again >> effects")).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     wait_until("posts in vain", || {
-        stage.faults.calls("events:appendResult") >= 6
+        setup.faults.calls("events:appendResult") >= 6
     })
     .await;
     assert_eq!(
-        stage.state(&id),
+        setup.state(&id),
         Some(RequestState::Finished),
         "nobody has said that it is stored"
     );
     proxy.clear_faults();
-    stage.wait_for_state(&id, RequestState::Delivered).await;
-    assert_eq!(stage.read("effects"), "ran\nagain\n");
+    setup.wait_for_state(&id, RequestState::Delivered).await;
+    assert_eq!(setup.read("effects"), "ran\nagain\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     runner.logs("the catalog is published").await;
     // Half the JSON in an answer that is whole, and an answer of fewer bytes than it announces.
     for (n, fault) in [
@@ -125,29 +125,29 @@ async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
             "events:claim",
             "events:appendResult",
         ] {
-            stage.faults.plan(function, 2, fault.clone());
+            setup.faults.plan(function, 2, fault.clone());
             // Ends the poll that is held since before; its claim and its post are the first to go wrong.
-            let first = stage
+            let first = setup
                 .ask(ToolCall::bash(&format!("echo {n} {function} >> effects")))
                 .await;
-            let second = stage.ask(ToolCall::bash("true")).await;
+            let second = setup.ask(ToolCall::bash("true")).await;
             for id in [first, second] {
                 assert_eq!(
-                    stage.answer(&id).await.outcome,
+                    setup.answer(&id).await.outcome,
                     "ok",
                     "{fault:?} at {function}"
                 );
-                stage.wait_for_state(&id, RequestState::Delivered).await;
+                setup.wait_for_state(&id, RequestState::Delivered).await;
             }
         }
     }
-    assert_eq!(stage.read("effects").lines().count(), 9, "each ran once");
+    assert_eq!(setup.read("effects").lines().count(), 9, "each ran once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_down_to_one() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     let limits: Arc<Mutex<Vec<u64>>> = Arc::default();
     let asked = Arc::clone(&limits);
     let mut is_small = false;
@@ -173,13 +173,13 @@ async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_dow
         CallFate::Say("HTTP/1.1 200 OK\r\ncontent-length: 52428800\r\n\r\n{".to_owned())
     });
     for n in 0..10 {
-        stage
+        setup
             .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
             .await;
     }
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     wait_until("the effects", || {
-        stage.read("effects").lines().count() == 10
+        setup.read("effects").lines().count() == 10
     })
     .await;
     let down_and_up = [64, 32, 16, 8, 4, 2, 1, 2, 4];
@@ -256,9 +256,9 @@ async fn f65_no_answer_is_read_beyond_the_limit_however_it_is_packed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_toxic_on_the_way_loses_or_repeats_anything() {
-    let stage = RunnerFixture::new().await;
-    let proxy = FaultyProxy::before(&stage.setting.url);
-    let _runner = stage.run_at(&proxy.url);
+    let setup = RunnerFixture::new().await;
+    let proxy = FaultyProxy::before(&setup.setting.url);
+    let _runner = setup.run_at(&proxy.url);
     let ms = Duration::from_millis;
     let toxics = [
         ConnectionFault::ResetAsking(0),
@@ -273,19 +273,19 @@ async fn no_toxic_on_the_way_loses_or_repeats_anything() {
         for function in functions {
             let before = proxy.marked_requests();
             proxy.poison_those_with(function, toxic);
-            let id = stage
+            let id = setup
                 .ask(ToolCall::bash(&format!("echo {n} {function} >> effects")).of("talk"))
                 .await;
             wait_until("a call to meet it", || proxy.marked_requests() > before).await;
             proxy.clear_faults();
             assert_eq!(
-                stage.answer(&id).await.outcome,
+                setup.answer(&id).await.outcome,
                 "ok",
                 "{toxic:?} at {function}"
             );
         }
     }
-    let effects = stage.read("effects");
+    let effects = setup.read("effects");
     let mut distinct: Vec<&str> = effects.lines().collect();
     distinct.dedup();
     assert_eq!(

@@ -32,7 +32,7 @@ struct CancelTally {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: `.ci/run` runs it"]
 async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_killed() {
-    let stage = Arc::new(RunnerFixture::new().await);
+    let setup = Arc::new(RunnerFixture::new().await);
     let whole = all_tools();
     let settings = settings_with(|settings| {
         settings.calls.replace(punie_engine::runner::CallSettings {
@@ -41,7 +41,7 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
             ..settings.calls.current()
         });
     });
-    let runner = RunnerInProcess::start(&stage, whole.registry, settings);
+    let runner = RunnerInProcess::start(&setup, whole.registry, settings);
     let (next, tally) = (
         Arc::new(AtomicU64::new(0)),
         Arc::new(CancelTally::default()),
@@ -49,21 +49,21 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
     let mut work = JoinSet::new();
     let callers = LocalSet::new();
     for _ in 0..AT_ONCE {
-        let (stage, next, tally) = (Arc::clone(&stage), Arc::clone(&next), Arc::clone(&tally));
+        let (setup, next, tally) = (Arc::clone(&setup), Arc::clone(&next), Arc::clone(&tally));
         let caller = async move {
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if seed >= SEEDS {
                     return;
                 }
-                race_cancel(&stage, seed, &tally).await;
+                race_cancel(&setup, seed, &tally).await;
             }
         };
         work.spawn_local_on(caller, &callers);
     }
     callers.run_until(work.join_all()).await;
     assert_eq!(
-        count_processes(&stage),
+        count_processes(&setup),
         0,
         "a command lives on that was answered as cancelled"
     );
@@ -79,22 +79,22 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
     runner.stop().await;
 }
 
-async fn race_cancel(stage: &RunnerFixture, seed: u64, tally: &CancelTally) {
-    let began = stage.file(&format!("began.{seed}"));
+async fn race_cancel(setup: &RunnerFixture, seed: u64, tally: &CancelTally) {
+    let began = setup.file(&format!("began.{seed}"));
     // Its name is among its arguments for as long as it lives.
     let command = format!(
         ": > '{}'; exec tail -f '{}'",
         began.display(),
         began.display()
     );
-    let id = stage
+    let id = setup
         .ask(ToolCall::bash(&command).of(&format!("talk-{seed}")))
         .await;
     for _ in 0..random_turns(seed) {
         tokio::task::yield_now().await;
     }
-    stage.caller.cancel(&id).await;
-    let answer = stage.answer(&id).await;
+    setup.caller.cancel(&id).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(
         answer.verdict(),
         ("cancelled", "cancelled"),
@@ -116,8 +116,8 @@ async fn race_cancel(stage: &RunnerFixture, seed: u64, tally: &CancelTally) {
 }
 
 /// How many processes have a file of this stage among their arguments.
-fn count_processes(stage: &RunnerFixture) -> usize {
-    let folder = stage.setting.workspace.display().to_string().into_bytes();
+fn count_processes(setup: &RunnerFixture) -> usize {
+    let folder = setup.setting.workspace.display().to_string().into_bytes();
     let entries = std::fs::read_dir("/proc")
         .expect("the processes")
         .filter_map(Result::ok);

@@ -16,14 +16,14 @@ const DAYS_AHEAD: i64 = 400;
 /// What of the past is kept: the first row of the audit, whether the request can be undone, its row of the history, and
 /// how many files there are of outputs and of calls' contents.
 async fn list_kept(
-    stage: &RunnerFixture,
+    setup: &RunnerFixture,
     request: &str,
 ) -> (Value, Value, Option<i32>, usize, usize) {
-    let audit = stage.command(&["--json", "audit", "verify"]).await.json();
-    let history = stage.command(&["--json", "history", request]).await.json();
-    let undo = stage.command(&["undo", request, "--dry-run"]).await;
+    let audit = setup.command(&["--json", "audit", "verify"]).await.json();
+    let history = setup.command(&["--json", "history", request]).await.json();
+    let undo = setup.command(&["undo", request, "--dry-run"]).await;
     let files = |name: &str| {
-        let folder = std::fs::read_dir(stage.setting.home.join(name)).expect("a folder");
+        let folder = std::fs::read_dir(setup.setting.home.join(name)).expect("a folder");
         folder.count()
     };
     (
@@ -37,19 +37,19 @@ async fn list_kept(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f53_a_start_with_the_clock_far_ahead_deletes_nothing() {
-    let mut stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let mut setup = RunnerFixture::new().await;
+    let runner = setup.run();
     let write = ToolCall::new("Write", &json!({"file_path": "new.txt", "content": "x"}));
-    let request = stage.ask(write).await;
-    assert_eq!(stage.answer(&request).await.outcome, "ok");
-    let long = stage
+    let request = setup.ask(write).await;
+    assert_eq!(setup.answer(&request).await.outcome, "ok");
+    let long = setup
         .caller
         .call_and_wait(ToolCall::bash("seq 100000"))
         .await;
     assert_eq!(long.outcome, "ok", "{long:?}");
     runner.terminate();
     runner.end().await;
-    let kept = list_kept(&stage, &request).await;
+    let kept = list_kept(&setup, &request).await;
     assert_eq!((&kept.0, kept.2), (&json!(1), Some(0)), "{kept:?}");
     assert!(kept.3 > 0 && kept.4 > 0, "{kept:?}");
     let library = compile_library("clock_ahead");
@@ -59,26 +59,26 @@ async fn f53_a_start_with_the_clock_far_ahead_deletes_nothing() {
         ("CLOCK_AHEAD_S", seconds.as_ref()),
     ];
     // Before the network is there, again, and with it.
-    stage.stop_backend().await;
+    setup.stop_backend().await;
     for has_backend in [false, false, true] {
         if has_backend {
-            stage.start_backend().await;
+            setup.start_backend().await;
         }
         // It is deleted when the trash has been looked through.
-        let doomed = stage.setting.home.join("state/trash/doomed/looked");
+        let doomed = setup.setting.home.join("state/trash/doomed/looked");
         std::fs::write(&doomed, "").expect("written");
-        let runner = RunningProgram::start_with(&stage.setting, &["run"], &variables);
+        let runner = RunningProgram::start_with(&setup.setting, &["run"], &variables);
         wait_until("the trash was looked through", || !doomed.exists()).await;
         if has_backend {
             let read = ToolCall::new("Read", &json!({"file_path": "new.txt"}));
-            assert_eq!(stage.caller.call_and_wait(read).await.outcome, "ok");
+            assert_eq!(setup.caller.call_and_wait(read).await.outcome, "ok");
             runner
                 .logs("this device's clock is not the backend's")
                 .await;
         }
         runner.terminate();
         runner.end().await;
-        let still = list_kept(&stage, &request).await;
+        let still = list_kept(&setup, &request).await;
         assert_eq!((&still.0, &still.1, still.2), (&kept.0, &kept.1, kept.2));
         assert!(still.3 >= kept.3 && still.4 >= kept.4, "{still:?} {kept:?}");
     }

@@ -78,8 +78,8 @@ impl ClocksAhead {
     }
 
     /// Time passes for everybody.
-    fn pass(&self, ms: i64, stage: &RunnerFixture) {
-        stage.advance_backend(ms);
+    fn pass(&self, ms: i64, setup: &RunnerFixture) {
+        setup.advance_backend(ms);
         self.since_boot.fetch_add(ms, Ordering::SeqCst);
         self.time_of_day.fetch_add(ms, Ordering::SeqCst);
     }
@@ -96,16 +96,16 @@ fn system_ms() -> i64 {
 async fn device_ahead(
     ahead: &Arc<ClocksAhead>,
 ) -> (RunnerFixture, Relay, Arc<CountedEffects>, RunnerInProcess) {
-    let mut stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    stage.setting.url.clone_from(&relay.url);
+    let mut setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    setup.setting.url.clone_from(&relay.url);
     let counted = Arc::new(CountedEffects::default());
-    let runner = start_runner(&stage, ahead, &counted);
-    (stage, relay, counted, runner)
+    let runner = start_runner(&setup, ahead, &counted);
+    (setup, relay, counted, runner)
 }
 
 fn start_runner(
-    stage: &RunnerFixture,
+    setup: &RunnerFixture,
     ahead: &Arc<ClocksAhead>,
     counted: &Arc<CountedEffects>,
 ) -> RunnerInProcess {
@@ -118,7 +118,7 @@ fn start_runner(
         .with_tool::<CountEffects>()
         .into_entries();
     let tools = ToolRegistry::new([tools]).expect("one tool");
-    RunnerInProcess::with_tools(stage, tools, settings, |parts| {
+    RunnerInProcess::with_tools(setup, tools, settings, |parts| {
         parts.clock = ahead.clock();
         parts.expiry = ExpiryClock::from_known_time(ahead.clock(), None);
     })
@@ -140,9 +140,9 @@ async fn a_round(relay: &Relay) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_forgotten() {
     let ahead = Arc::new(ClocksAhead::default());
-    let (stage, relay, counted, runner) = device_ahead(&ahead).await;
-    let id = stage.ask(count_call()).await;
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    let (setup, relay, counted, runner) = device_ahead(&ahead).await;
+    let id = setup.ask(count_call()).await;
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     let pages = relay.calls(POLL);
     let events = pages.iter().flat_map(|page| {
         page.answer["value"]["events"]
@@ -155,7 +155,7 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
         .find(|request| request["requestId"] == id.as_str());
     let again =
         json!({ "status": "success", "value": [request.expect("it was offered")] }).to_string();
-    ahead.pass(29 * DAY, &stage);
+    ahead.pass(29 * DAY, &setup);
     relay.rule(move |path, _| match path {
         "events:listOpenIds" => CallFate::say("200 OK", "", &again),
         _ => CallFate::Pass,
@@ -166,7 +166,7 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
     runner.stop().await;
     relay.rule(|_, _| CallFate::Pass);
     assert_eq!(
-        stage.state(&id),
+        setup.state(&id),
         Some(RequestState::Delivered),
         "it is remembered"
     );
@@ -175,16 +175,16 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
         (1, (1, 1)),
         "it is neither run nor posted"
     );
-    ahead.pass(2 * DAY, &stage);
-    let runner = start_runner(&stage, &ahead, &counted);
-    wait_until("it to be forgotten", || stage.state(&id).is_none()).await;
+    ahead.pass(2 * DAY, &setup);
+    let runner = start_runner(&setup, &ahead, &counted);
+    wait_until("it to be forgotten", || setup.state(&id).is_none()).await;
     runner.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
     let ahead = Arc::new(ClocksAhead::default());
-    let (stage, relay, counted, runner) = device_ahead(&ahead).await;
+    let (setup, relay, counted, runner) = device_ahead(&ahead).await;
     runner.stop().await;
     // A poll of the runner before, which the backend still holds, is listed only when that has answered it.
     let (since, arrived) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
@@ -202,55 +202,55 @@ async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
             CallFate::Pass
         }
     });
-    let runner = start_runner(&stage, &ahead, &counted);
-    let late = stage.ask(count_call().of("late")).await;
-    stage.wait_for_state(&late, RequestState::Accepted).await;
+    let runner = start_runner(&setup, &ahead, &counted);
+    let late = setup.ask(count_call().of("late")).await;
+    setup.wait_for_state(&late, RequestState::Accepted).await;
     let polls = || arrived.load(Ordering::SeqCst);
     // As over a connection that dies in the sleep: the backend holds polls for 25 s.
     wait_until("a poll that is held", || polls() == answered() + 1).await;
     let before = polls();
-    ahead.pass(11 * MINUTE, &stage);
+    ahead.pass(11 * MINUTE, &setup);
     wait_until("a poll after the sleep", || polls() > before).await;
     relay.rule(|_, _| CallFate::Pass);
-    let answer = stage.answer(&late).await;
-    let life = stage.command(&["--json", "history", &late]).await.out;
+    let answer = setup.answer(&late).await;
+    let life = setup.command(&["--json", "history", &late]).await.out;
     assert_eq!(answer.verdict(), ("error", "expired"), "{answer:?} {life}");
     assert_eq!(counted.0.load(Ordering::SeqCst), 0, "it was not run");
-    assert_eq!(stage.caller.call_and_wait(count_call()).await.outcome, "ok");
+    assert_eq!(setup.caller.call_and_wait(count_call()).await.outcome, "ok");
     runner.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f52_a_call_that_runs_is_over_at_its_deadline_and_not_because_of_the_sleep() {
     let ahead = Arc::new(ClocksAhead::default());
-    let (stage, _relay, counted, runner) = device_ahead(&ahead).await;
+    let (setup, _relay, counted, runner) = device_ahead(&ahead).await;
     let waits = |talk: &str| ToolCall::new("Count", &json!({ "waits": true })).of(talk);
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let deadline = (system_ms() + 5 * MINUTE) as f64;
-    let dated = stage
+    let dated = setup
         .ask(waits("dated").with("deadlineMs", json!(deadline)))
         .await;
-    let free = stage.ask(waits("free")).await;
+    let free = setup.ask(waits("free")).await;
     wait_until("both to run", || counted.0.load(Ordering::SeqCst) == 2).await;
     // Longer than any call may run, if sleep were counted.
-    ahead.pass(90 * MINUTE, &stage);
-    assert_eq!(stage.answer(&dated).await.verdict(), ("error", "timeout"));
+    ahead.pass(90 * MINUTE, &setup);
+    assert_eq!(setup.answer(&dated).await.verdict(), ("error", "timeout"));
     assert_eq!(
-        stage.state(&free),
+        setup.state(&free),
         Some(RequestState::Started),
         "it was awake for seconds only"
     );
-    stage.caller.cancel(&free).await;
-    assert_eq!(stage.answer(&free).await.outcome, "cancelled");
+    setup.caller.cancel(&free).await;
+    assert_eq!(setup.answer(&free).await.outcome, "cancelled");
     runner.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
     let ahead = Arc::new(ClocksAhead::default());
-    let (stage, relay, counted, runner) = device_ahead(&ahead).await;
-    let mut known = vec![stage.ask(count_call()).await];
-    stage
+    let (setup, relay, counted, runner) = device_ahead(&ahead).await;
+    let mut known = vec![setup.ask(count_call()).await];
+    setup
         .wait_for_state(&known[0], RequestState::Delivered)
         .await;
     for moved in [YEAR, -DAY, -YEAR] {
@@ -262,16 +262,16 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
             count_call(),
             count_call().with("deadlineMs", deadline(MINUTE)),
         ] {
-            let id = stage.ask(ask).await;
-            assert_eq!(stage.answer(&id).await.outcome, "ok", "moved by {moved} ms");
-            stage.wait_for_state(&id, RequestState::Delivered).await;
+            let id = setup.ask(ask).await;
+            assert_eq!(setup.answer(&id).await.outcome, "ok", "moved by {moved} ms");
+            setup.wait_for_state(&id, RequestState::Delivered).await;
             known.push(id);
         }
-        let past = stage
+        let past = setup
             .ask(count_call().with("deadlineMs", deadline(-MINUTE)))
             .await;
         assert_eq!(
-            stage.answer(&past).await.verdict(),
+            setup.answer(&past).await.verdict(),
             ("error", "expired"),
             "moved by {moved} ms"
         );
@@ -279,7 +279,7 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
         a_round(&relay).await;
         for id in &known {
             assert_eq!(
-                stage.state(id),
+                setup.state(id),
                 Some(RequestState::Delivered),
                 "forgotten, moved by {moved} ms"
             );
@@ -287,13 +287,13 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
     }
     // Another life begins with the clock as wrong as it is.
     runner.stop().await;
-    let runner = start_runner(&stage, &ahead, &counted);
-    let id = stage.ask(count_call()).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let runner = start_runner(&setup, &ahead, &counted);
+    let id = setup.ask(count_call()).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     a_round(&relay).await;
-    assert_eq!(stage.state(&known[0]), Some(RequestState::Delivered));
+    assert_eq!(setup.state(&known[0]), Some(RequestState::Delivered));
     wait_for_some("the clock in the health", async || {
-        let health = stage.caller.health().await;
+        let health = setup.caller.health().await;
         (health["degraded"] == json!(["clock_skew"])).then_some(())
     })
     .await;
@@ -303,7 +303,7 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_is_given_up_a_week_after_its_request_expired_and_not_before() {
     let ahead = Arc::new(ClocksAhead::default());
-    let (stage, relay, _counted, runner) = device_ahead(&ahead).await;
+    let (setup, relay, _counted, runner) = device_ahead(&ahead).await;
     relay.rule(|path, _| {
         if path == "events:appendResult" {
             CallFate::Unheard
@@ -311,18 +311,18 @@ async fn a_reply_is_given_up_a_week_after_its_request_expired_and_not_before() {
             CallFate::Pass
         }
     });
-    let id = stage.ask(count_call()).await;
-    stage.wait_for_state(&id, RequestState::Finished).await;
-    ahead.pass(7 * DAY, &stage);
+    let id = setup.ask(count_call()).await;
+    setup.wait_for_state(&id, RequestState::Finished).await;
+    ahead.pass(7 * DAY, &setup);
     a_round(&relay).await;
     assert_eq!(
-        stage.state(&id),
+        setup.state(&id),
         Some(RequestState::Finished),
         "its ten minutes come before the week"
     );
-    ahead.pass(11 * MINUTE, &stage);
-    stage.wait_for_state(&id, RequestState::Undeliverable).await;
-    let status = stage.command(&["--json", "status"]).await.json();
+    ahead.pass(11 * MINUTE, &setup);
+    setup.wait_for_state(&id, RequestState::Undeliverable).await;
+    let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(
         (
             &status["outbox"]["undeliverable"],
@@ -330,7 +330,7 @@ async fn a_reply_is_given_up_a_week_after_its_request_expired_and_not_before() {
         ),
         (&json!(1), &json!(0))
     );
-    let life = stage.command(&["--json", "history", &id]).await.json();
+    let life = setup.command(&["--json", "history", &id]).await.json();
     assert_eq!(life["request"]["state"], "undeliverable");
     assert!(
         life["request"]["failedPosts"]

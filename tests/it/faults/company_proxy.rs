@@ -22,12 +22,12 @@ struct ProxiedBackend {
 }
 
 impl ProxiedBackend {
-    async fn the(proxy: &ConnectProxy, stage: &RunnerFixture) -> Self {
+    async fn the(proxy: &ConnectProxy, setup: &RunnerFixture) -> Self {
         let ours = make_authority("ours");
-        let roots = stage.setting.logs.join("roots.pem");
+        let roots = setup.setting.logs.join("roots.pem");
         std::fs::write(&roots, ours.pem()).expect("written");
         let certificate = make_certificate("backend.localhost", false, Some(&ours));
-        let (url, serving) = start_tls_gate(&stage.setting.url, certificate).await;
+        let (url, serving) = start_tls_gate(&setup.setting.url, certificate).await;
         proxy.lead_to(&url);
         Self {
             roots,
@@ -35,20 +35,20 @@ impl ProxiedBackend {
         }
     }
 
-    fn setting(&self, stage: &RunnerFixture) -> ProcessSetting {
+    fn setting(&self, setup: &RunnerFixture) -> ProcessSetting {
         ProcessSetting {
             url: BACKEND.to_owned(),
             roots: Some(self.roots.clone()),
-            ..stage.setting.clone()
+            ..setup.setting.clone()
         }
     }
 
-    async fn once(&self, stage: &RunnerFixture, variables: &[(&str, &str)]) -> EndedProgram {
+    async fn once(&self, setup: &RunnerFixture, variables: &[(&str, &str)]) -> EndedProgram {
         let variables: Vec<(&str, &OsStr)> = variables
             .iter()
             .map(|(name, value)| (*name, value.as_ref()))
             .collect();
-        RunningProgram::start_with(&self.setting(stage), &["--once"], &variables)
+        RunningProgram::start_with(&self.setting(setup), &["--once"], &variables)
             .end()
             .await
     }
@@ -56,9 +56,9 @@ impl ProxiedBackend {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_environment_names_the_proxy_and_what_needs_none() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let proxy = ConnectProxy::start().await;
-    let behind = ProxiedBackend::the(&proxy, &stage).await;
+    let behind = ProxiedBackend::the(&proxy, &setup).await;
     let (right, wrong) = (proxy.url(CREDENTIALS), proxy.url("me:swordfish"));
     for (variables, code) in [
         (vec![], 69),
@@ -73,7 +73,7 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
         (vec![("HTTPS_PROXY", &wrong)], 69),
         (vec![("ALL_PROXY", "socks5://127.0.0.1:1")], 78),
     ] {
-        let ended = behind.once(&stage, &variables).await;
+        let ended = behind.once(&setup, &variables).await;
         assert_eq!(ended.code, Some(code), "{variables:?}: {ended:?}");
         assert!(
             !ended.log.contains("hunter2") && !ended.log.contains("swordfish"),
@@ -83,12 +83,12 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
         assert_eq!(proxy.tunnels(), [""; 0], "{variables:?}");
     }
     for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
-        let id = stage.ask(ToolCall::bash("echo through")).await;
+        let id = setup.ask(ToolCall::bash("echo through")).await;
         let ended = behind
-            .once(&stage, &[(name, &right), ("NO_PROXY", "elsewhere.test")])
+            .once(&setup, &[(name, &right), ("NO_PROXY", "elsewhere.test")])
             .await;
         assert_eq!(ended.code, Some(0), "{name}: {ended:?}");
-        assert_eq!(stage.answer(&id).await.outcome, "ok");
+        assert_eq!(setup.answer(&id).await.outcome, "ok");
     }
     let tunnels = proxy.tunnels();
     assert!(
@@ -97,7 +97,7 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
     );
     // What is on this machine is reached directly.
     let dead = [("ALL_PROXY", "http://127.0.0.1:1".as_ref())];
-    let ended = RunningProgram::start_with(&stage.setting, &["--once"], &dead)
+    let ended = RunningProgram::start_with(&setup.setting, &["--once"], &dead)
         .end()
         .await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -110,24 +110,24 @@ async fn calls_and_the_wake_up_socket_go_through_the_proxy_of_the_configuration(
         "[backend]\nwakeup = \"on\"\nproxy = \"{}\"\n",
         proxy.url(CREDENTIALS)
     );
-    let stage = RunnerFixture::with_unheld_polls(&config).await;
+    let setup = RunnerFixture::with_unheld_polls(&config).await;
     assert_eq!(
         proxy.tunnels(),
         [""; 0],
         "the device was paired directly, on this machine"
     );
-    let behind = ProxiedBackend::the(&proxy, &stage).await;
+    let behind = ProxiedBackend::the(&proxy, &setup).await;
     // Goes before the environment.
     let elsewhere = [("HTTPS_PROXY", "http://127.0.0.1:1".as_ref())];
-    let runner = RunningProgram::start_with(&behind.setting(&stage), &["run"], &elsewhere);
+    let runner = RunningProgram::start_with(&behind.setting(&setup), &["run"], &elsewhere);
     // By then there is a journal to read.
     runner.logs("the runner is up").await;
     wait_until("the socket", || {
-        stage.journal_note("backend_link").as_deref() == Some("up")
+        setup.journal_note("backend_link").as_deref() == Some("up")
     })
     .await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo through"))
             .await
@@ -140,13 +140,13 @@ async fn calls_and_the_wake_up_socket_go_through_the_proxy_of_the_configuration(
         "{tunnels:?}"
     );
     let encoded = "bWU6aHVudGVyMg";
-    for text in [runner.log(), stage.command(&["--json", "status"]).await.out] {
+    for text in [runner.log(), setup.command(&["--json", "status"]).await.out] {
         assert!(
             !text.contains("hunter2") && !text.contains(encoded),
             "{text}"
         );
     }
-    stage.configure(&proxy.url(CREDENTIALS), "none");
-    let direct = wait_for_some("an end", async || Some(behind.once(&stage, &[]).await)).await;
+    setup.configure(&proxy.url(CREDENTIALS), "none");
+    let direct = wait_for_some("an end", async || Some(behind.once(&setup, &[]).await)).await;
     assert_ne!(direct.code, Some(0), "{direct:?}");
 }

@@ -250,11 +250,11 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
 async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing() {
     // Of a file whose first page is damaged nothing can be read.
     for page in [0, 1, 4, 9] {
-        let stage =
+        let setup =
             RunnerFixture::with_config("[limits]\nlease_ms = 1000\nlease_renew_ms = 300\n").await;
-        let runner = stage.run();
+        let runner = setup.run();
         for n in 0..12 {
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::bash(&format!(
                     "echo {n}; : {}",
@@ -262,40 +262,40 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
                 )))
                 .await;
         }
-        let id = stage
+        let id = setup
             .ask(ToolCall::bash("echo ran >> effects; sleep 600"))
             .await;
-        stage.line("effects").await;
+        setup.line("effects").await;
         runner.kill();
-        let file = stage.setting.home.join("state/journal.sqlite3");
+        let file = setup.setting.home.join("state/journal.sqlite3");
         let raw = rusqlite::Connection::open(&file).expect("opens");
         raw.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
             .expect("into the file");
         drop(raw);
         overwrite_page(&file, page);
 
-        let _runner = stage.run();
-        let answer = stage.answer(&id).await;
+        let _runner = setup.run();
+        let answer = setup.answer(&id).await;
         assert_eq!(
             answer.verdict(),
             ("error", "interrupted"),
             "page {page}: {answer:?}"
         );
         assert_eq!(
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::bash("echo on"))
                 .await
                 .outcome,
             "ok"
         );
-        assert_eq!(stage.read("effects"), "ran\n");
-        let status = stage.command(&["status", "--json"]).await.json();
+        assert_eq!(setup.read("effects"), "ran\n");
+        let status = setup.command(&["status", "--json"]).await.json();
         assert_eq!(
             status["salvage"]["file"], "journal.sqlite3.broken-1",
             "page {page}: {status}"
         );
-        let said = stage.command(&["status", "-v"]).await.out;
+        let said = setup.command(&["status", "-v"]).await.out;
         assert!(
             said.contains("was damaged and is kept as journal.sqlite3.broken-1"),
             "{said}"

@@ -72,22 +72,22 @@ struct SmallHomeFixture {
 impl SmallHomeFixture {
     async fn new(least_free_mb: u32, megabytes: u32) -> Option<Self> {
         let config = format!("[limits]\nleast_free_mb = {least_free_mb}\n");
-        let stage = RunnerFixture::with_config(&config).await;
-        let disk = SmallDisk::mount(stage.setting.home.with_file_name("small"), megabytes)?;
+        let setup = RunnerFixture::with_config(&config).await;
+        let disk = SmallDisk::mount(setup.setting.home.with_file_name("small"), megabytes)?;
         let home = disk.at.join("home");
         let copied = Command::new("cp")
             .arg("-a")
-            .arg(&stage.setting.home)
+            .arg(&setup.setting.home)
             .arg(&home)
             .status();
         assert!(copied.expect("cp").success());
         Some(Self {
             setting: ProcessSetting {
                 home,
-                ..stage.setting.clone()
+                ..setup.setting.clone()
             },
             disk,
-            stage,
+            stage: setup,
         })
     }
 
@@ -124,9 +124,9 @@ impl SmallHomeFixture {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
-    let stage = RunnerFixture::new().await;
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
-    let below = stage.setting.home.join("state");
+    let setup = RunnerFixture::new().await;
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let below = setup.setting.home.join("state");
     let is_root = rustix::process::geteuid().is_root();
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
     let state_text = below.to_str().expect("text");
@@ -140,7 +140,7 @@ async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
         std::fs::set_permissions(&below, std::os::unix::fs::PermissionsExt::from_mode(0o500))
             .expect("set");
     }
-    let ended = RunningProgram::within(before, &stage.setting, &["run"], &[])
+    let ended = RunningProgram::within(before, &setup.setting, &["run"], &[])
         .end()
         .await;
     if !is_root {
@@ -152,11 +152,11 @@ async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
         ended.log.contains(state_text),
         "it says what cannot be written: {ended:?}"
     );
-    assert!(stage.caller.result(&id).await.is_none());
-    assert_eq!(stage.read("effects"), "");
+    assert!(setup.caller.result(&id).await.is_none());
+    assert_eq!(setup.read("effects"), "");
     // The same home on a disk that can be written again.
-    let _runner = stage.run();
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let _runner = setup.run();
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,13 +11,13 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
 /// Offers everything again: the next page sends the runner back to the beginning. Two requests are spent on it.
-async fn redeliver_events(stage: &RunnerFixture) {
-    stage
+async fn redeliver_events(setup: &RunnerFixture) {
+    setup
         .faults
         .plan("events:listForDevice", 1, InjectedFault::Rewind);
     for _ in 0..2 {
         assert_eq!(
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::bash("true"))
                 .await
@@ -29,8 +29,8 @@ async fn redeliver_events(stage: &RunnerFixture) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     // Taken and not begun: without a claim nothing with effects begins.
     relay.rule(|path, _| {
         if path == "events:claim" {
@@ -39,100 +39,100 @@ async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
             CallFate::Pass
         }
     });
-    let runner = stage.run_at(&relay.url);
+    let runner = setup.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..3 {
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
                 .await,
         );
     }
-    stage
+    setup
         .wait_for_state(&asked[2], RequestState::Accepted)
         .await;
     runner.kill();
     // The backend never heard that it was taken: it offers all of it anew, twice over.
-    let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+    let journal = rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))
         .expect("opens");
     journal
         .execute("delete from backend_fact where key = 'cursor'", [])
         .expect("forgotten");
-    stage
+    setup
         .faults
         .plan("events:listForDevice", 2, InjectedFault::Duplicate);
     relay.rule(|_, _| CallFate::Pass);
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     for id in &asked {
-        stage.wait_for_state(id, RequestState::Delivered).await;
+        setup.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id), (1, 1));
     }
-    assert_eq!(stage.read("effects"), "0\n1\n2\n");
+    assert_eq!(setup.read("effects"), "0\n1\n2\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f38_the_same_request_twice_in_a_page_runs_once() {
-    let stage = RunnerFixture::new().await;
-    stage
+    let setup = RunnerFixture::new().await;
+    setup
         .faults
         .plan("events:listForDevice", None, InjectedFault::Duplicate);
-    let relay = Relay::before(&stage.setting.url).await;
+    let relay = Relay::before(&setup.setting.url).await;
     let mut asked = Vec::new();
     for n in 0..5 {
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
                 .await,
         );
     }
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     for id in &asked {
-        stage.wait_for_state(id, RequestState::Delivered).await;
+        setup.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id), (1, 1));
     }
     // And while it runs.
-    let id = stage
+    let id = setup
         .ask(ToolCall::bash("echo 5 >> effects").of("talk"))
         .await;
-    stage.wait_for_state(&id, RequestState::Delivered).await;
-    assert_eq!(stage.read("effects"), "0\n1\n2\n3\n4\n5\n");
+    setup.wait_for_state(&id, RequestState::Delivered).await;
+    assert_eq!(setup.read("effects"), "0\n1\n2\n3\n4\n5\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash("echo first >> effects")).await;
-    stage.wait_for_state(&id, RequestState::Delivered).await;
-    let before = stage.answer(&id).await;
-    stage
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash("echo first >> effects")).await;
+    setup.wait_for_state(&id, RequestState::Delivered).await;
+    let before = setup.answer(&id).await;
+    setup
         .faults
         .plan("events:listForDevice", 1, InjectedFault::Rewind);
     let changed = json!({ "command": "echo other >> effects" }).to_string();
-    stage
+    setup
         .faults
         .plan("events:listForDevice", 1, InjectedFault::Args(changed));
     for _ in 0..2 {
-        stage.caller.call_and_wait(ToolCall::bash("true")).await;
+        setup.caller.call_and_wait(ToolCall::bash("true")).await;
     }
     runner
         .logs("a second request under a known id was not run")
         .await;
     assert!(runner.log().contains(&id), "the log names it");
-    expect_audit_row(&stage, &id, "conflict").await;
-    stage.caller.call_and_wait(ToolCall::bash("true")).await;
-    assert_eq!(stage.read("effects"), "first\n");
+    expect_audit_row(&setup, &id, "conflict").await;
+    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    assert_eq!(setup.read("effects"), "first\n");
     assert_eq!(
-        (stage.answer(&id).await.raw, relay.posts(&id)),
+        (setup.answer(&id).await.raw, relay.posts(&id)),
         (before.raw, (1, 1))
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_nothing() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     // Nothing else may find what the pages lose.
     relay.rule(|path, _| {
         if path == "events:listOpenIds" {
@@ -141,36 +141,36 @@ async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_noth
             CallFate::Pass
         }
     });
-    stage
+    setup
         .faults
         .plan("events:listForDevice", 2, InjectedFault::Reorder);
-    stage
+    setup
         .faults
         .plan("events:listForDevice", 3, InjectedFault::Rewind);
-    stage
+    setup
         .faults
         .plan("events:listForDevice", 2, InjectedFault::Reorder);
     let mut asked = Vec::new();
     for n in 0..100 {
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&format!("echo {n} >> effects")))
                 .await,
         );
     }
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     for n in 100..110 {
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&format!("echo {n} >> effects")))
                 .await,
         );
     }
     for id in &asked {
-        stage.wait_for_state(id, RequestState::Delivered).await;
+        setup.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id), (1, 1));
     }
-    let mut ran: Vec<u32> = stage
+    let mut ran: Vec<u32> = setup
         .read("effects")
         .lines()
         .map(|line| line.parse().expect("a number"))
@@ -181,14 +181,14 @@ async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_noth
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
-    let stage = RunnerFixture::new().await;
-    stage
+    let setup = RunnerFixture::new().await;
+    setup
         .faults
         .plan("events:listForDevice", None, InjectedFault::Rewind);
-    let _runner = stage.run();
+    let _runner = setup.run();
     for n in 0..5 {
         assert_eq!(
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
                 .await
@@ -196,24 +196,24 @@ async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
             "ok"
         );
     }
-    assert_eq!(stage.read("effects"), "0\n1\n2\n3\n4\n");
+    assert_eq!(setup.read("effects"), "0\n1\n2\n3\n4\n");
     // Five answers, the first page, and one poll a second beside: not thousands.
-    assert!(stage.faults.calls("events:listForDevice") < 300);
+    assert!(setup.faults.calls("events:listForDevice") < 300);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted() {
-    let mut stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let id = stage.ask(ToolCall::bash("echo done >> effects")).await;
-    let before = stage.answer(&id).await;
-    stage.wait_for_state(&id, RequestState::Delivered).await;
-    assert_eq!(stage.caller.cancel(&id).await, "finished");
-    assert_eq!(stage.caller.cancel("never-was").await, "unknown");
+    let mut setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let id = setup.ask(ToolCall::bash("echo done >> effects")).await;
+    let before = setup.answer(&id).await;
+    setup.wait_for_state(&id, RequestState::Delivered).await;
+    assert_eq!(setup.caller.cancel(&id).await, "finished");
+    assert_eq!(setup.caller.cancel("never-was").await, "unknown");
     runner.kill();
     // A cancel of a request that this device never saw, and one of a finished request: as redelivery may bring them.
-    stage.stop_backend().await;
-    let db = stage.database();
+    setup.stop_backend().await;
+    let db = setup.database();
     for strange in ["never-was", id.as_str()] {
         db.execute(
             "insert into inbox (device_id, seq, place, type, request_id) \
@@ -227,10 +227,10 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
         [],
     )
     .expect("moved on");
-    stage.start_backend().await;
-    let runner = stage.run();
+    setup.start_backend().await;
+    let runner = setup.run();
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo still there"))
             .await
@@ -239,19 +239,19 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
     );
     expect_log_lines(&runner, &["never-was", &id]).await;
     for id in ["never-was", &id] {
-        expect_audit_row(&stage, id, "idle_cancel").await;
+        expect_audit_row(&setup, id, "idle_cancel").await;
     }
-    redeliver_events(&stage).await;
-    let after = stage.answer(&id).await;
+    redeliver_events(&setup).await;
+    let after = setup.answer(&id).await;
     assert_eq!(
-        (before.outcome, before.raw, stage.read("effects")),
+        (before.outcome, before.raw, setup.read("effects")),
         (after.outcome, after.raw, "done\n".to_owned())
     );
 }
 
 /// Waits until the audit has a row about this request that says so.
-async fn expect_audit_row(stage: &RunnerFixture, id: &str, event: &str) {
-    let rows = stage.setting.home.join("state/audit.jsonl");
+async fn expect_audit_row(setup: &RunnerFixture, id: &str, event: &str) {
+    let rows = setup.setting.home.join("state/audit.jsonl");
     let says_so = |line: &str| {
         line.contains(&format!("\"event\":\"{event}\""))
             && line.contains(&format!("\"requestId\":\"{id}\""))

@@ -10,8 +10,8 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
 /// The processes that the backend knows of the device.
-fn count_processes(stage: &RunnerFixture) -> usize {
-    let text: Option<String> = stage
+fn count_processes(setup: &RunnerFixture) -> usize {
+    let text: Option<String> = setup
         .database()
         .query_row("select processes from presence", [], |row| row.get(0))
         .unwrap_or_default();
@@ -24,11 +24,11 @@ fn count_processes(stage: &RunnerFixture) -> usize {
     .unwrap_or(0)
 }
 
-async fn is_told(stage: &RunnerFixture, told: bool) {
+async fn is_told(setup: &RunnerFixture, told: bool) {
     wait_for_some(
         &format!("status to say that another process is there: {told}"),
         async || {
-            let degraded = stage.status().await["degraded"].clone();
+            let degraded = setup.status().await["degraded"].clone();
             (degraded
                 .as_array()
                 .expect("words")
@@ -42,37 +42,37 @@ async fn is_told(stage: &RunnerFixture, told: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let copy = ProcessSetting {
-        home: stage.setting.home.with_file_name("copy"),
-        workspace: stage.setting.logs.clone(),
-        ..stage.setting.clone()
+        home: setup.setting.home.with_file_name("copy"),
+        workspace: setup.setting.logs.clone(),
+        ..setup.setting.clone()
     };
     let copied = Command::new("cp")
         .arg("-a")
-        .args([&stage.setting.home, &copy.home])
+        .args([&setup.setting.home, &copy.home])
         .status();
     assert!(copied.expect("cp is there").success());
-    let original = stage.run();
+    let original = setup.run();
     wait_until("the first beat of the original", || {
-        count_processes(&stage) == 1
+        count_processes(&setup) == 1
     })
     .await;
     let second = RunningProgram::start(&copy, &["run"]);
     wait_until("the first beat of the copy", || {
-        count_processes(&stage) == 2
+        count_processes(&setup) == 2
     })
     .await;
 
     // A pause is told with a beat, at once.
     let paused = RunningProgram::start(&copy, &["pause"]).end().await;
     assert_eq!(paused.code, Some(0), "{paused:?}");
-    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
+    assert_eq!(setup.command(&["pause"]).await.code, Some(0));
     original
         .logs("another process with this device's identity is running")
         .await;
-    is_told(&stage, true).await;
-    let shown = stage.command(&["status"]).await.out;
+    is_told(&setup, true).await;
+    let shown = setup.command(&["status"]).await.out;
     assert!(
         shown.contains("Attention    Another process with this device's identity is running"),
         "{shown}"
@@ -87,19 +87,19 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
 
     second.terminate();
     assert_eq!(second.end().await.code, Some(0));
-    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
-    is_told(&stage, false).await;
+    assert_eq!(setup.command(&["resume"]).await.code, Some(0));
+    is_told(&setup, false).await;
 
     // One that crashed and is started again is no second one.
     original.kill();
-    let again = stage.run();
+    let again = setup.run();
     wait_until("the first beat after the crash", || {
-        count_processes(&stage) == 2
+        count_processes(&setup) == 2
     })
     .await;
-    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
+    assert_eq!(setup.command(&["pause"]).await.code, Some(0));
     wait_for_some("a beat that tells of the pause", async || {
-        let health = stage.caller.health().await;
+        let health = setup.caller.health().await;
         health["degraded"]
             .as_array()?
             .contains(&"paused".into())
@@ -107,7 +107,7 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
     })
     .await;
     assert_eq!(
-        stage.caller.health().await["degraded"],
+        setup.caller.health().await["degraded"],
         serde_json::json!(["paused"])
     );
     assert!(!again.log().contains("another process"), "{}", again.log());
@@ -115,8 +115,8 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_own() {
-    let stage = RunnerFixture::new().await;
-    let file = stage.setting.home.join("device.json");
+    let setup = RunnerFixture::new().await;
+    let file = setup.setting.home.join("device.json");
     let own = std::fs::read_to_string(&file).expect("an identity");
     let mut record: serde_json::Value = serde_json::from_str(&own).expect("JSON");
     if record.get("machine").is_none() {
@@ -125,13 +125,13 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
         );
         return;
     }
-    let id = stage.ask(ToolCall::bash("echo ran > ran")).await;
+    let id = setup.ask(ToolCall::bash("echo ran > ran")).await;
     // As the machine that it was copied from has it.
     record["machine"] = "00112233445566778899aabbccddeeff".into();
     let copied = record.to_string();
     std::fs::write(&file, &copied).expect("written");
-    for args in [&["run"][..], &["--once"], &["pair", stage.pairing_code()]] {
-        let ended = stage.command(args).await;
+    for args in [&["run"][..], &["--once"], &["pair", setup.pairing_code()]] {
+        let ended = setup.command(args).await;
         assert_eq!(ended.code, Some(77), "{ended:?}");
         assert!(
             ended.log.contains("another machine") && ended.log.contains("--new-device"),
@@ -144,13 +144,13 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
         "it was left alone"
     );
     assert_eq!(
-        stage.read("ran"),
+        setup.read("ran"),
         "",
         "nothing of the other machine's was run"
     );
 
-    let paired = stage
-        .command(&["--json", "pair", "--new-device", stage.pairing_code()])
+    let paired = setup
+        .command(&["--json", "pair", "--new-device", setup.pairing_code()])
         .await;
     assert_eq!(paired.code, Some(0), "{paired:?}");
     assert_ne!(
@@ -158,14 +158,14 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
         record["id"],
         "a device of its own"
     );
-    let pass = stage.once().await;
+    let pass = setup.once().await;
     assert_eq!(
-        (&pass["polled"], stage.read("ran").as_str()),
+        (&pass["polled"], setup.read("ran").as_str()),
         (&serde_json::json!(0), ""),
         "{pass}"
     );
     assert!(
-        stage.caller.result(&id).await.is_none(),
+        setup.caller.result(&id).await.is_none(),
         "the other device's is the other device's to answer"
     );
 }

@@ -10,38 +10,38 @@ use crate::harness::stage::RunnerFixture;
 
 /// A device that has answered this request and was stopped.
 async fn stopped_device() -> (RunnerFixture, String) {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let id = stage.ask(ToolCall::bash("true")).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let id = setup.ask(ToolCall::bash("true")).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     runner.terminate();
     runner.end().await;
-    (stage, id)
+    (setup, id)
 }
 
-fn journal_file(stage: &RunnerFixture) -> PathBuf {
-    stage.setting.home.join("state/journal.sqlite3")
+fn journal_file(setup: &RunnerFixture) -> PathBuf {
+    setup.setting.home.join("state/journal.sqlite3")
 }
 
 /// Starts a runner, and waits until it has answered a request.
-async fn start_and_answer(stage: &RunnerFixture) -> crate::harness::process::RunningProgram {
-    let runner = stage.run();
-    let answer = stage.caller.call_and_wait(ToolCall::bash("true")).await;
+async fn start_and_answer(setup: &RunnerFixture) -> crate::harness::process::RunningProgram {
+    let runner = setup.run();
+    let answer = setup.caller.call_and_wait(ToolCall::bash("true")).await;
     assert_eq!(answer.outcome, "ok", "{answer:?} {}", runner.log());
     runner
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_waits_for_a_journal_that_another_process_keeps_locked_and_says_so() {
-    let (stage, _) = stopped_device().await;
+    let (setup, _) = stopped_device().await;
     for mode in ["normal", "exclusive"] {
-        let holder = Connection::open(journal_file(&stage)).expect("opens");
+        let holder = Connection::open(journal_file(&setup)).expect("opens");
         holder
             .execute_batch(&format!("pragma locking_mode = {mode}; begin exclusive"))
             .expect("locked");
         if mode == "exclusive" {
             // It cannot be read, either.
-            let status = stage.command(&["status"]).await;
+            let status = setup.command(&["status"]).await;
             assert!(
                 status.log.contains(
                     "another process, such as a backup program, keeps the journal locked"
@@ -49,14 +49,14 @@ async fn a_start_waits_for_a_journal_that_another_process_keeps_locked_and_says_
                 "{status:?}"
             );
         }
-        let runner = stage.run();
+        let runner = setup.run();
         runner
             .logs("keeps this file locked; waiting for it up to 30 s")
             .await;
         holder.execute_batch("commit").expect("unlocked");
         drop(holder);
         assert_eq!(
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::bash("true"))
                 .await
@@ -77,8 +77,8 @@ async fn a_schema_with_one_changed_byte_is_named_by_doctor_and_repaired_at_the_s
         ("kv", "value text", b"valuf text"),
         ("request_closed", "(closed_at_ms)", b"(started_at_ms)"),
     ] {
-        let (stage, id) = stopped_device().await;
-        let damaged = Connection::open(journal_file(&stage)).expect("opens");
+        let (setup, id) = stopped_device().await;
+        let damaged = Connection::open(journal_file(&setup)).expect("opens");
         let update =
             "update sqlite_schema set sql = replace(sql, ?, cast(? as text)) where name = ?";
         damaged
@@ -89,19 +89,19 @@ async fn a_schema_with_one_changed_byte_is_named_by_doctor_and_repaired_at_the_s
             .expect("changed");
         assert_eq!(changed, 1, "{object}");
         drop(damaged);
-        let doctor = stage.command(&["doctor"]).await.out;
+        let doctor = setup.command(&["doctor"]).await.out;
         assert!(
             doctor.contains("its stored schema differs in") && doctor.contains(object),
             "{object}: {doctor}"
         );
-        let runner = start_and_answer(&stage).await;
+        let runner = start_and_answer(&setup).await;
         assert!(runner.log().contains("the journal was damaged"), "{object}");
-        let status = stage.command(&["status"]).await.out;
+        let status = setup.command(&["status"]).await.out;
         assert!(
             status.contains("1 requests were carried over, none was lost"),
             "{object}: {status}"
         );
-        let life = stage.command(&["--json", "history", &id]).await.json();
+        let life = setup.command(&["--json", "history", &id]).await.json();
         assert_eq!(life["request"]["outcome"], "ok", "{object}: {life}");
         runner.terminate();
         runner.end().await;
@@ -110,9 +110,9 @@ async fn a_schema_with_one_changed_byte_is_named_by_doctor_and_repaired_at_the_s
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_was_cut_emptied_or_removed_is_told_until_the_owner_acknowledges_it() {
-    let (stage, _) = stopped_device().await;
+    let (setup, _) = stopped_device().await;
     for loss in ["cut", "emptied", "removed"] {
-        let file = journal_file(&stage);
+        let file = journal_file(&setup);
         let bytes = std::fs::read(&file).expect("reads");
         for name in ["journal.sqlite3-wal", "journal.sqlite3-shm"] {
             let _ = std::fs::remove_file(file.with_file_name(name));
@@ -122,7 +122,7 @@ async fn a_journal_that_was_cut_emptied_or_removed_is_told_until_the_owner_ackno
             "emptied" => std::fs::write(&file, "").expect("written"),
             _ => std::fs::remove_file(&file).expect("removed"),
         }
-        let runner = start_and_answer(&stage).await;
+        let runner = start_and_answer(&setup).await;
         let words = if loss == "cut" {
             "The journal was damaged"
         } else {
@@ -130,15 +130,15 @@ async fn a_journal_that_was_cut_emptied_or_removed_is_told_until_the_owner_ackno
         };
         assert!(runner.log().contains(words), "{loss}");
         for command in [["status"].as_slice(), &["doctor"], &["ack"]] {
-            let told = stage.command(command).await;
+            let told = setup.command(command).await;
             assert!(told.out.contains(words), "{loss}: {command:?}: {told:?}");
         }
-        let status = stage.command(&["--json", "status"]).await.json();
+        let status = setup.command(&["--json", "status"]).await.json();
         assert_eq!(status["degraded"], serde_json::json!([]), "{loss}");
         runner.terminate();
         runner.end().await;
-        let runner = start_and_answer(&stage).await;
-        let status = stage.command(&["status"]).await.out;
+        let runner = start_and_answer(&setup).await;
+        let status = setup.command(&["status"]).await.out;
         assert!(!status.contains(words), "{loss}: told again: {status}");
         runner.terminate();
         runner.end().await;
@@ -147,10 +147,10 @@ async fn a_journal_that_was_cut_emptied_or_removed_is_told_until_the_owner_ackno
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_home_that_was_put_back_from_an_older_copy_is_told() {
-    let (stage, _) = stopped_device().await;
+    let (setup, _) = stopped_device().await;
     let (home, copy) = (
-        &stage.setting.home,
-        stage.setting.home.with_extension("copy"),
+        &setup.setting.home,
+        setup.setting.home.with_extension("copy"),
     );
     let copy_folder = |from: &std::path::Path, to: &std::path::Path| {
         let copied = std::process::Command::new("cp")
@@ -160,21 +160,21 @@ async fn a_home_that_was_put_back_from_an_older_copy_is_told() {
         assert!(copied.expect("cp runs").success());
     };
     copy_folder(home, &copy);
-    let runner = stage.run();
-    let later = stage.ask(ToolCall::bash("echo ran >> later")).await;
-    assert_eq!(stage.answer(&later).await.outcome, "ok");
+    let runner = setup.run();
+    let later = setup.ask(ToolCall::bash("echo ran >> later")).await;
+    assert_eq!(setup.answer(&later).await.outcome, "ok");
     runner.terminate();
     runner.end().await;
     std::fs::remove_dir_all(home).expect("removed");
     copy_folder(&copy, home);
     let words = "The backend has answers that this home does not know";
-    let runner = start_and_answer(&stage).await;
+    let runner = start_and_answer(&setup).await;
     runner.logs(words).await;
     for command in [["status"].as_slice(), &["doctor"], &["ack"]] {
-        let told = stage.command(command).await;
+        let told = setup.command(command).await;
         assert!(told.out.contains(words), "{command:?}: {told:?}");
     }
-    assert_eq!(stage.read("later"), "ran\n");
-    let status = stage.command(&["status"]).await.out;
+    assert_eq!(setup.read("later"), "ran\n");
+    let status = setup.command(&["status"]).await.out;
     assert!(!status.contains(words), "{status}");
 }

@@ -124,9 +124,9 @@ fn read_tree(root: &Path) -> Vec<(String, String)> {
     found
 }
 
-fn write_files(stage: &RunnerFixture, files: &[(&str, &str)]) {
+fn write_files(setup: &RunnerFixture, files: &[(&str, &str)]) {
     for (name, text) in files {
-        let path = stage.file(name);
+        let path = setup.file(name);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         std::fs::write(path, text).expect("written");
     }
@@ -141,19 +141,19 @@ fn owned_pairs(files: &[(&str, &str)]) -> Vec<(String, String)> {
 
 /// Asks, lets the runner be killed at this point, and another one answer.
 async fn killed_at(
-    stage: &RunnerFixture,
+    setup: &RunnerFixture,
     relay: &Relay,
     point: &str,
     ask: ToolCall,
 ) -> (String, CallAnswer) {
     let (name, nth) = point.split_once('@').unwrap_or((point, "1"));
-    let runner = stage.run_armed(&relay.url, &format!("{name}=kill@{nth}"));
-    let id = stage.ask(ask).await;
+    let runner = setup.run_armed(&relay.url, &format!("{name}=kill@{nth}"));
+    let id = setup.ask(ask).await;
     let ended = runner.end().await;
     assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
-    let _runner = stage.run_at(&relay.url);
-    let answer = stage.answer(&id).await;
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    let _runner = setup.run_at(&relay.url);
+    let answer = setup.answer(&id).await;
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id).1, 1, "{point}: one result was stored");
     (id, answer)
 }
@@ -161,14 +161,14 @@ async fn killed_at(
 /// Each case, killed at this point: the files are as they shall be, and the call went so.
 async fn check_kill_point(point: &str, expected: Course, cases: &[KillCase]) {
     for case in cases {
-        let stage = RunnerFixture::new().await;
-        let relay = Relay::before(&stage.setting.url).await;
-        write_files(&stage, case.before);
-        let (_, answer) = killed_at(&stage, &relay, point, (case.ask)()).await;
+        let setup = RunnerFixture::new().await;
+        let relay = Relay::before(&setup.setting.url).await;
+        write_files(&setup, case.before);
+        let (_, answer) = killed_at(&setup, &relay, point, (case.ask)()).await;
         assert_eq!(answer.outcome, "ok", "{point}: {answer:?}");
         assert_eq!(course_of_answer(&answer), expected, "{point}: {answer:?}");
         assert_eq!(
-            read_tree(&stage.setting.workspace),
+            read_tree(&setup.setting.workspace),
             owned_pairs(case.after),
             "{point}: {answer:?}"
         );
@@ -229,15 +229,15 @@ async fn wherever_a_patch_is_cut_all_of_it_is_there_afterwards() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_patch_that_cannot_be_finished_is_told_file_by_file() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    write_files(&stage, MANY.before);
-    let runner = stage.run_armed(&relay.url, "rename.after=kill");
-    let id = stage.ask((MANY.ask)()).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    write_files(&setup, MANY.before);
+    let runner = setup.run_armed(&relay.url, "rename.after=kill");
+    let id = setup.ask((MANY.ask)()).await;
     assert_eq!(runner.end().await.code, None);
-    stage.write("three.txt", "somebody else's\n");
-    let _runner = stage.run_at(&relay.url);
-    let answer = stage.answer(&id).await;
+    setup.write("three.txt", "somebody else's\n");
+    let _runner = setup.run_at(&relay.url);
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     let told = answer.text();
     assert!(told.contains("one.txt: written, SHA-256 "), "{told}");
@@ -262,7 +262,7 @@ async fn a_patch_that_cannot_be_finished_is_told_file_by_file() {
     expected[2].1 = "new\n".to_owned();
     expected[3].1 = "somebody else's\n".to_owned();
     assert_eq!(
-        read_tree(&stage.setting.workspace),
+        read_tree(&setup.setting.workspace),
         expected,
         "nothing more was touched, and nothing is left"
     );
@@ -270,28 +270,28 @@ async fn a_patch_that_cannot_be_finished_is_told_file_by_file() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_leads_out_of_the_workspace_by_now_is_not_touched() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    write_files(&stage, &[("sub/note.txt", "old\n")]);
-    let runner = stage.run_armed(&relay.url, "temp.written=kill");
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    write_files(&setup, &[("sub/note.txt", "old\n")]);
+    let runner = setup.run_armed(&relay.url, "temp.written=kill");
+    let id = setup
         .ask(ToolCall::new(
             "Write",
             &json!({ "file_path": "sub/note.txt", "content": "new\n" }),
         ))
         .await;
     assert_eq!(runner.end().await.code, None);
-    let outside = stage.setting.logs.join("outside");
-    std::fs::rename(stage.file("sub"), &outside).expect("moved out");
-    symlink(&outside, stage.file("sub")).expect("linked");
+    let outside = setup.setting.logs.join("outside");
+    std::fs::rename(setup.file("sub"), &outside).expect("moved out");
+    symlink(&outside, setup.file("sub")).expect("linked");
     let there = read_tree(&outside);
     assert_eq!(
         there.len(),
         2,
         "the file and what was to replace it: {there:?}"
     );
-    let _runner = stage.run_at(&relay.url);
-    let answer = stage.answer(&id).await;
+    let _runner = setup.run_at(&relay.url);
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     assert!(
         answer.text().contains("outside the workspace"),
@@ -301,8 +301,8 @@ async fn what_leads_out_of_the_workspace_by_now_is_not_touched() {
 }
 
 /// A repository with one commit and a file to commit.
-fn make_repository(stage: &RunnerFixture) {
-    stage.write("a.txt", "one\n");
+fn make_repository(setup: &RunnerFixture) {
+    setup.write("a.txt", "one\n");
     for args in [
         &["init", "--quiet", "--initial-branch=main"][..],
         &["config", "user.name", "A"],
@@ -310,16 +310,16 @@ fn make_repository(stage: &RunnerFixture) {
         &["add", "a.txt"],
         &["commit", "--quiet", "--message=First"],
     ] {
-        run_git(stage, args);
+        run_git(setup, args);
     }
-    stage.write("a.txt", "two\n");
+    setup.write("a.txt", "two\n");
 }
 
-fn run_git(stage: &RunnerFixture, args: &[&str]) -> String {
+fn run_git(setup: &RunnerFixture, args: &[&str]) -> String {
     let ran = Command::new("git")
         .args(args)
-        .current_dir(&stage.setting.workspace)
-        .env("HOME", &stage.setting.logs)
+        .current_dir(&setup.setting.workspace)
+        .env("HOME", &setup.setting.logs)
         .output()
         .expect("git runs");
     assert!(ran.status.success(), "git {args:?}: {ran:?}");
@@ -336,14 +336,14 @@ async fn a_commit_is_made_once_wherever_the_runner_is_killed() {
         ("finish.after", ONCE),
         ("post.after", ONCE),
     ] {
-        let stage = RunnerFixture::new().await;
-        let relay = Relay::before(&stage.setting.url).await;
-        make_repository(&stage);
+        let setup = RunnerFixture::new().await;
+        let relay = Relay::before(&setup.setting.url).await;
+        make_repository(&setup);
         let ask = ToolCall::new(
             "git_add_commit",
             &json!({ "paths": ["a.txt"], "message": "Second \n\n\n\nBecause." }),
         );
-        let (_, answer) = killed_at(&stage, &relay, point, ask).await;
+        let (_, answer) = killed_at(&setup, &relay, point, ask).await;
         assert_eq!(
             (answer.outcome.as_str(), course_of_answer(&answer)),
             ("ok", expected),
@@ -354,21 +354,21 @@ async fn a_commit_is_made_once_wherever_the_runner_is_killed() {
             "{point}: {answer:?}"
         );
         assert_eq!(
-            run_git(&stage, &["log", "--format=%s"]),
+            run_git(&setup, &["log", "--format=%s"]),
             "Second\nFirst\n",
             "{point}"
         );
-        assert_eq!(run_git(&stage, &["status", "--porcelain"]), "", "{point}");
+        assert_eq!(run_git(&setup, &["status", "--porcelain"]), "", "{point}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_head_that_somebody_else_moved_is_told_and_nothing_is_committed() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    make_repository(&stage);
-    let runner = stage.run_armed(&relay.url, "declare.after=kill");
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    make_repository(&setup);
+    let runner = setup.run_armed(&relay.url, "declare.after=kill");
+    let id = setup
         .ask(ToolCall::new(
             "git_add_commit",
             &json!({ "paths": ["a.txt"], "message": "Second" }),
@@ -376,38 +376,38 @@ async fn a_head_that_somebody_else_moved_is_told_and_nothing_is_committed() {
         .await;
     assert_eq!(runner.end().await.code, None);
     run_git(
-        &stage,
+        &setup,
         &["commit", "--quiet", "--allow-empty", "--message=Another"],
     );
-    let _runner = stage.run_at(&relay.url);
-    let answer = stage.answer(&id).await;
+    let _runner = setup.run_at(&relay.url);
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
-    assert_eq!(run_git(&stage, &["log", "--format=%s"]), "Another\nFirst\n");
+    assert_eq!(run_git(&setup, &["log", "--format=%s"]), "Another\nFirst\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_our_killed_git_left_goes_and_an_older_one_stays() {
     for (is_ours, outcome) in [(true, "ok"), (false, "error")] {
-        let stage = RunnerFixture::new().await;
-        let relay = Relay::before(&stage.setting.url).await;
-        make_repository(&stage);
-        let runner = stage.run_armed(&relay.url, "declare.after=kill");
+        let setup = RunnerFixture::new().await;
+        let relay = Relay::before(&setup.setting.url).await;
+        make_repository(&setup);
+        let runner = setup.run_armed(&relay.url, "declare.after=kill");
         let ask = ToolCall::new(
             "git_add_commit",
             &json!({ "paths": ["a.txt"], "message": "Second" }),
         );
-        let id = stage.ask(ask).await;
+        let id = setup.ask(ask).await;
         assert_eq!(runner.end().await.code, None);
-        let lock = std::fs::File::create(stage.file(".git/index.lock")).expect("a lock");
+        let lock = std::fs::File::create(setup.file(".git/index.lock")).expect("a lock");
         if !is_ours {
             lock.set_modified(std::time::SystemTime::UNIX_EPOCH)
                 .expect("an old one");
         }
-        let _runner = stage.run_at(&relay.url);
-        let answer = stage.answer(&id).await;
+        let _runner = setup.run_at(&relay.url);
+        let answer = setup.answer(&id).await;
         assert_eq!(answer.outcome, outcome, "{answer:?}");
         assert_eq!(
-            stage.file(".git/index.lock").exists(),
+            setup.file(".git/index.lock").exists(),
             !is_ours,
             "{answer:?}"
         );
@@ -418,7 +418,7 @@ async fn a_lock_that_our_killed_git_left_goes_and_an_older_one_stays() {
                     .contains("index.lock is there and was not removed"),
             "{answer:?}"
         );
-        let commits = run_git(&stage, &["log", "--format=%s"]);
+        let commits = run_git(&setup, &["log", "--format=%s"]);
         assert_eq!(
             commits,
             if is_ours {
@@ -432,24 +432,24 @@ async fn a_lock_that_our_killed_git_left_goes_and_an_older_one_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f67_a_read_that_ends_the_runner_each_time_is_parked_and_others_proceed() {
-    let stage = RunnerFixture::new().await;
-    stage.write("a.txt", "text\n");
+    let setup = RunnerFixture::new().await;
+    setup.write("a.txt", "text\n");
     let read = |talk: &str| ToolCall::new("Read", &json!({ "file_path": "a.txt" })).of(talk);
-    let id = stage.ask(read("one")).await;
+    let id = setup.ask(read("one")).await;
     let points = format!("start.after/{id}=kill");
     for life in 1..=3 {
-        let ended = stage.run_armed(&stage.setting.url, &points).end().await;
+        let ended = setup.run_armed(&setup.setting.url, &points).end().await;
         assert_eq!(ended.code, None, "life {life}: {ended:?}");
     }
     // Whatever runs beside it when the runner ends is cut off too, and counted.
-    let other = stage.ask(read("two")).await;
-    let _runner = stage.run_armed(&stage.setting.url, &points);
-    let answer = stage.answer(&id).await;
+    let other = setup.ask(read("two")).await;
+    let _runner = setup.run_armed(&setup.setting.url, &points);
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     assert!(answer.text().contains("3 times"), "{answer:?}");
-    assert_eq!(stage.answer(&other).await.outcome, "ok");
+    assert_eq!(setup.answer(&other).await.outcome, "ok");
     assert_eq!(
-        stage.caller.call_and_wait(read("one")).await.outcome,
+        setup.caller.call_and_wait(read("one")).await.outcome,
         "ok",
         "its own conversation goes on"
     );
@@ -481,14 +481,14 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
         "finish.after",
         "post.after",
     ];
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     let mut dice = SeededNumbers(0x9E37_79B9_7F4A_7C15);
     let mut asked = Vec::new();
     let mut edits = Vec::new();
     for round in 0..20 {
         let (log, list) = (format!("ran-{round}"), format!("list-{round}.txt"));
-        stage.write(&list, "one\n");
+        setup.write(&list, "one\n");
         let (old, new) = ("one\n", format!("one\n{round}\n"));
         for ask in [
             ToolCall::new(
@@ -498,35 +498,35 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
             ToolCall::bash(&format!("echo ran >> {log}")),
             ToolCall::new("Read", &json!({ "file_path": list })),
         ] {
-            asked.push(stage.ask(ask.of(&format!("talk-{}", dice.roll(3)))).await);
+            asked.push(setup.ask(ask.of(&format!("talk-{}", dice.roll(3)))).await);
         }
         edits.push(asked[asked.len() - 3].clone());
         let point = POINTS[usize::try_from(dice.roll(9)).expect("small")];
-        let mut runner = stage.run_armed(&relay.url, &format!("{point}=kill@{}", 1 + dice.roll(3)));
+        let mut runner = setup.run_armed(&relay.url, &format!("{point}=kill@{}", 1 + dice.roll(3)));
         // Not every point is reached so often: then the last answer is its end.
         wait_until("the runner's end", || {
             let answered = asked
                 .iter()
-                .all(|id| stage.state(id) == Some(RequestState::Delivered));
+                .all(|id| setup.state(id) == Some(RequestState::Delivered));
             runner.has_ended() || answered
         })
         .await;
         drop(runner);
     }
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     for id in &asked {
-        let answer = stage.answer(id).await;
+        let answer = setup.answer(id).await;
         assert!(
             answer.outcome == "ok" || answer.verdict().1 == "interrupted",
             "{answer:?}"
         );
-        stage.wait_for_state(id, RequestState::Delivered).await;
+        setup.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1, "{id} has one result");
     }
     for (round, edit) in edits.iter().enumerate() {
-        let there = stage.read(&format!("list-{round}.txt"));
+        let there = setup.read(&format!("list-{round}.txt"));
         // One that ran at three kills is given up, and has changed nothing.
-        let given_up = stage.answer(edit).await.outcome != "ok";
+        let given_up = setup.answer(edit).await.outcome != "ok";
         assert_eq!(
             there,
             if given_up {
@@ -537,11 +537,11 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
             "{edit}"
         );
         assert!(
-            stage.read(&format!("ran-{round}")).lines().count() <= 1,
+            setup.read(&format!("ran-{round}")).lines().count() <= 1,
             "round {round}"
         );
     }
-    let left: Vec<_> = read_tree(&stage.setting.workspace)
+    let left: Vec<_> = read_tree(&setup.setting.workspace)
         .into_iter()
         .filter(|(name, _)| name.contains(".tmp"))
         .collect();

@@ -14,12 +14,12 @@ use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs_nobody() {
-    let stage = RunnerFixture::new().await;
-    let logs = stage.setting.home.join("logs");
+    let setup = RunnerFixture::new().await;
+    let logs = setup.setting.home.join("logs");
     let log = logs.join("punie-runner.log");
     let read = || std::fs::read_to_string(&log).unwrap_or_default();
-    let _runner = stage.run();
-    let ask = async || stage.caller.call_and_wait(ToolCall::bash("echo ran")).await;
+    let _runner = setup.run();
+    let ask = async || setup.caller.call_and_wait(ToolCall::bash("echo ran")).await;
     assert_eq!(ask().await.outcome, "ok");
     wait_until("the answer in the log", || {
         read().contains("a call was answered")
@@ -37,7 +37,7 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
     std::fs::remove_file(&log).expect("removed");
     assert_eq!(ask().await.outcome, "ok");
     wait_until("a new log", || read().contains("a call was answered")).await;
-    let shown = stage.command(&["logs", "-n", "1000"]).await;
+    let shown = setup.command(&["logs", "-n", "1000"]).await;
     assert_eq!(shown.code, Some(0), "{shown:?}");
     assert!(shown.out.contains("a call was answered"), "{shown:?}");
 
@@ -52,28 +52,28 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
-    let stage = RunnerFixture::with_config("[log]\nformat = \"json\"\n").await;
+    let setup = RunnerFixture::with_config("[log]\nformat = \"json\"\n").await;
     let (value, token) = (
         "no-pattern-of-any-kind",
         format!("ghp_{}", "a1B2".repeat(9)),
     );
-    let secrets = Home::open_home(&stage.setting.home).expect("a home");
+    let secrets = Home::open_home(&setup.setting.home).expect("a home");
     SecretStore::in_home(&secrets)
         .set_secret("A_VALUE", &Secret::new(value.to_owned()))
         .expect("stored");
-    let runner = stage.run();
+    let runner = setup.run();
     let unknown = format!("{value}.{token}");
-    let id = stage.ask(ToolCall::new(&unknown, &json!({}))).await;
-    stage.answer(&id).await;
+    let id = setup.ask(ToolCall::new(&unknown, &json!({}))).await;
+    setup.answer(&id).await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("true"))
             .await
             .outcome,
         "ok"
     );
-    let file = stage.setting.home.join("logs/punie-runner.log");
+    let file = setup.setting.home.join("logs/punie-runner.log");
     let logs = || {
         [
             runner.log(),
@@ -104,16 +104,16 @@ async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_gets_json_only_from_the_flag() {
-    let stage = RunnerFixture::with_unpaired_device("[log]\nformat = \"json\"\n").await;
-    let pair = ["pair", stage.pairing_code()];
+    let setup = RunnerFixture::with_unpaired_device("[log]\nformat = \"json\"\n").await;
+    let pair = ["pair", setup.pairing_code()];
     for (flags, is_json) in [(&[][..], false), (&["--log-format", "json"], true)] {
         let arguments = [flags, &["--once"]].concat();
-        let mut shown = OnTerminal::start(&stage.setting, &arguments);
+        let mut shown = OnTerminal::start(&setup.setting, &arguments);
         shown.end().await;
         let shown = shown.shown();
         assert_eq!(shown.contains("{\"timestamp\":\""), is_json, "{shown}");
     }
-    let refused = stage
+    let refused = setup
         .command(&[&["--log-format", "xml"], &pair[..]].concat())
         .await;
     assert_eq!(refused.code, Some(78), "{refused:?}");

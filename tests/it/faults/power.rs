@@ -29,12 +29,12 @@ pub struct PoweredFixture {
 
 impl PoweredFixture {
     pub async fn new() -> Self {
-        let stage = RunnerFixture::with_config(SHORT_LEASES).await;
-        let relay = Relay::before(&stage.setting.url).await;
+        let setup = RunnerFixture::with_config(SHORT_LEASES).await;
+        let relay = Relay::before(&setup.setting.url).await;
         let store = tempfile::tempdir().expect("a folder");
-        let disk = DurableDisk::under(&stage.setting.home, store.path());
+        let disk = DurableDisk::under(&setup.setting.home, store.path());
         Self {
-            stage,
+            stage: setup,
             relay,
             disk,
             _store: store,

@@ -30,17 +30,17 @@ fn process_marker(fault: u32) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
     let marker = process_marker(44);
     let command = format!(
         "trap '' INT TERM; echo half of it; (sleep {marker}) & echo $$ > begun; while :; do sleep 1; done"
     );
-    let id = stage.ask(ToolCall::bash(&command)).await;
-    let shell = stage.line("begun").await;
+    let id = setup.ask(ToolCall::bash(&command)).await;
+    let shell = setup.line("begun").await;
     wait_until("its child", || processes_with_argument(&marker).len() == 1).await;
-    stage.caller.cancel(&id).await;
-    let answer = stage.answer(&id).await;
+    setup.caller.cancel(&id).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(
         (is_alive(&shell), processes_with_argument(&marker)),
         (false, Vec::new()),
@@ -64,17 +64,17 @@ async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f45_a_daemon_that_left_its_session_and_its_environment_ends_with_its_command() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
     let marker = process_marker(45);
     let command = format!(
         "(cd / && exec setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)') & echo begun; sleep 600"
     );
-    let id = stage.ask(ToolCall::bash(&command)).await;
+    let id = setup.ask(ToolCall::bash(&command)).await;
     wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
-    stage.caller.cancel(&id).await;
+    setup.caller.cancel(&id).await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("cancelled", "cancelled")
     );
     assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
@@ -86,25 +86,25 @@ async fn a_process_whose_first_thread_has_ended_ends_with_its_command() {
         threading.Thread(target=time.sleep, args=(600,)).start()\n\
         open('begun', 'w').write(str(os.getpid()) + '\\n')\n\
         ctypes.CDLL(None).pthread_exit(None)\n";
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
-    stage.write("code.py", CODE);
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
+    setup.write("code.py", CODE);
     let command = "(setsid python3 code.py > /dev/null 2>&1 &); sleep 600";
-    let id = stage.ask(ToolCall::bash(command)).await;
-    let process = stage.line("begun").await;
+    let id = setup.ask(ToolCall::bash(command)).await;
+    let process = setup.line("begun").await;
     wait_until("the end of its first thread", || is_over(&process)).await;
     assert!(is_alive(&process));
-    stage.caller.cancel(&id).await;
-    let answer = stage.answer(&id).await;
+    setup.caller.cancel(&id).await;
+    let answer = setup.answer(&id).await;
     assert!(!is_alive(&process), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
     let marker = process_marker(46);
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash(&format!("sleep {marker} & echo hi")))
         .await;
@@ -121,7 +121,7 @@ async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
         answer.payload["meta"]["outputIncomplete"], true,
         "{answer:?}"
     );
-    let ended = stage
+    let ended = setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({ "shell_id": "sh_1" })))
         .await;
@@ -133,14 +133,14 @@ async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let id = setup
         .ask(ToolCall::bash("echo here > begun; sleep 600"))
         .await;
-    stage.line("begun").await;
+    setup.line("begun").await;
     let journal = || {
-        rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+        rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))
             .expect("the journal")
     };
     let identity = || {
@@ -163,8 +163,8 @@ async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
         1
     );
     drop(db);
-    let _runner = stage.run();
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+    let _runner = setup.run();
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
     assert!(
         stranger.try_wait().expect("ours").is_none(),
         "the stranger was ended"
@@ -215,19 +215,19 @@ fn f51_a_command_outlives_the_pool_thread_that_asked_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f56_a_lock_is_free_when_its_holder_was_killed_and_a_child_of_it_lives() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     let marker = process_marker(56);
-    let id = stage
+    let id = setup
         .ask(ToolCall::bash(&format!(
             "setsid sleep {marker} & echo here > begun; wait"
         )))
         .await;
-    stage.line("begun").await;
+    setup.line("begun").await;
     wait_until("the child", || processes_with_argument(&marker).len() == 1).await;
     let background = json!({ "command": "sleep 600", "run_in_background": true });
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("Bash", &background).of("other"))
             .await
@@ -240,31 +240,31 @@ async fn f56_a_lock_is_free_when_its_holder_was_killed_and_a_child_of_it_lives()
         1,
         "the test needs a child that lives"
     );
-    assert_eq!(stage.once().await["pending"], 0);
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+    assert_eq!(setup.once().await["pending"], 0);
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
     assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f63_a_runner_whose_program_is_replaced_goes_on() {
-    let stage = RunnerFixture::new().await;
-    let program = stage.setting.logs.join("runner-under-test");
+    let setup = RunnerFixture::new().await;
+    let program = setup.setting.logs.join("runner-under-test");
     copy_program(Path::new(PROGRAM), &program);
     let mut command = Command::new(&program);
     command.arg("run");
-    let runner = RunningProgram::launch(&stage.setting, command, &[]);
+    let runner = RunningProgram::launch(&setup.setting, command, &[]);
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo before"))
             .await
             .outcome,
         "ok"
     );
-    let other = stage.setting.logs.join("another-version");
+    let other = setup.setting.logs.join("another-version");
     std::fs::write(&other, "not a program").expect("written");
     std::fs::rename(&other, &program).expect("replaced");
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("sleep 0 | cat; echo after"))
         .await;
@@ -274,7 +274,7 @@ async fn f63_a_runner_whose_program_is_replaced_goes_on() {
     );
     let background = json!({ "command": "echo shell", "run_in_background": true });
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("Bash", &background))
             .await
@@ -288,15 +288,15 @@ async fn f63_a_runner_whose_program_is_replaced_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_end() {
     const LIMIT_MS: u64 = 8_000;
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     let command = |name: &str| {
         format!(
             "echo $$ > begun.{name}; until [ -e go ]; do sleep 0.02; done; echo its end; exit 3"
         )
     };
     let in_background = json!({"command": command("shell"), "run_in_background": true});
-    let begun = stage
+    let begun = setup
         .caller
         .call_and_wait(ToolCall::new("Bash", &in_background))
         .await;
@@ -308,18 +308,18 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
     };
     let status = json!({"shell_id": "sh_1", "wait_ms": LIMIT_MS});
     let asked = [
-        stage.ask(ToolCall::new("ShellStatus", &status)).await,
-        stage.ask(bash("ends", "")).await,
-        stage.ask(bash("leaves", "sleep 60 & ")).await,
+        setup.ask(ToolCall::new("ShellStatus", &status)).await,
+        setup.ask(bash("ends", "")).await,
+        setup.ask(bash("leaves", "sleep 60 & ")).await,
     ];
     let mut shells = Vec::new();
     for name in ["shell", "ends", "leaves"] {
-        shells.push(stage.line(&format!("begun.{name}")).await);
+        shells.push(setup.line(&format!("begun.{name}")).await);
     }
     // Well before the limit, also on a slow machine: otherwise this shows nothing.
     assert!(since.elapsed() < Duration::from_millis(LIMIT_MS));
     runner.signal(Signal::STOP);
-    stage.write("go", "");
+    setup.write("go", "");
     wait_until("their end", || shells.iter().all(|shell| is_over(shell))).await;
     wait_until("their limit", || {
         since.elapsed() > Duration::from_millis(LIMIT_MS + 1_000)
@@ -327,7 +327,7 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
     .await;
     runner.signal(Signal::CONT);
     for id in &asked {
-        let answer = stage.answer(id).await;
+        let answer = setup.answer(id).await;
         let text = answer.text().to_lowercase();
         assert_eq!(answer.outcome, "ok", "{answer:?}");
         assert!(

@@ -25,9 +25,9 @@ const FUNCTIONS: [&str; 7] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     // At an address where none was opened, a session has to be.
-    let relay = Relay::before(&stage.setting.url).await;
+    let relay = Relay::before(&setup.setting.url).await;
     let mut refused = BTreeSet::new();
     relay.rule(move |path, _| {
         if refused.insert(path.to_owned()) {
@@ -39,9 +39,9 @@ async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
         }
         CallFate::Pass
     });
-    let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    let _runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     for function in FUNCTIONS {
         wait_until(&format!("{function} twice"), || {
             relay.calls(function).len() >= 2
@@ -54,7 +54,7 @@ async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
             "{function} came again after {waited:?}"
         );
     }
-    assert_eq!(stage.read("effects"), "ran\n");
+    assert_eq!(setup.read("effects"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,14 +77,14 @@ async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
         (date(86_400 * 3_650), 600_000, 660_000),
         ("whenever".to_owned(), 0, 4 * 200),
     ] {
-        let stage = RunnerFixture::new().await;
+        let setup = RunnerFixture::new().await;
         let fault = InjectedFault::Status {
             status: 429,
             code: "TooManyWrites".to_owned(),
             retry_after: Some(retry_after.clone()),
         };
-        stage.faults.plan("events:listForDevice", 1, fault);
-        let runner = stage.run();
+        setup.faults.plan("events:listForDevice", 1, fault);
+        let runner = setup.run();
         wait_until("a failed poll", || !announced_waits(&runner).is_empty()).await;
         let wait = announced_waits(&runner)[0];
         assert!((least..=most).contains(&wait), "{retry_after:?}: {wait} ms");
@@ -95,10 +95,10 @@ async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
 async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     const CALLS: usize = 12;
     // One runner in a storm: all its calls share one budget of repeats.
-    let stage = RunnerFixture::new().await;
-    stage.configure("error_cap_ms = 200", "error_cap_ms = 600000");
-    let relay = Relay::before(&stage.setting.url).await;
-    let runner = stage.run_at(&relay.url);
+    let setup = RunnerFixture::new().await;
+    setup.configure("error_cap_ms = 200", "error_cap_ms = 600000");
+    let relay = Relay::before(&setup.setting.url).await;
+    let runner = setup.run_at(&relay.url);
     runner.logs("the catalog is published").await;
     let calls = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&calls);
@@ -116,13 +116,13 @@ async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     let mut asked = Vec::new();
     for n in 0..CALLS {
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&format!("echo {n} >> effects")))
                 .await,
         );
     }
     for id in &asked {
-        stage.wait_for_state(id, RequestState::Accepted).await;
+        setup.wait_for_state(id, RequestState::Accepted).await;
     }
     // Each call asks once, and what they repeat soon is together no more than the reserve and a fifth of what succeeded:
     // without a budget each of them would go on doubling from 20 ms.
@@ -131,9 +131,9 @@ async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     })
     .await;
     for _ in 0..3 {
-        stage.status().await;
+        setup.status().await;
     }
     let made = *calls.lock().expect("whole");
     assert!(made <= CALLS + 40, "{made} claims");
-    assert_eq!(stage.read("effects"), "");
+    assert_eq!(setup.read("effects"), "");
 }

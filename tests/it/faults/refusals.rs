@@ -19,15 +19,15 @@ fn gated_call(name: &str) -> ToolCall {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f34_an_expired_token_is_renewed_once_by_all_that_notice() {
     const CALLS: usize = 8;
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let _runner = stage.run_at(&relay.url);
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let _runner = setup.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..CALLS {
-        asked.push(stage.ask(gated_call(&format!("ran-{n}"))).await);
+        asked.push(setup.ask(gated_call(&format!("ran-{n}"))).await);
     }
     for n in 0..CALLS {
-        stage.line(&format!("ran-{n}")).await;
+        setup.line(&format!("ran-{n}")).await;
     }
     let old = relay.calls("events:claim")[0].args["token"].clone();
     let opened = relay.calls("devices:openSession").len();
@@ -37,10 +37,10 @@ async fn f34_an_expired_token_is_renewed_once_by_all_that_notice() {
         }
         CallFate::Pass
     });
-    stage.write("go", "");
+    setup.write("go", "");
     for id in &asked {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
-        stage.wait_for_state(id, RequestState::Delivered).await;
+        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
     assert_eq!(
@@ -52,15 +52,15 @@ async fn f34_an_expired_token_is_renewed_once_by_all_that_notice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f34_a_refused_refresh_is_not_tried_by_each_and_the_outbox_is_kept() {
-    let stage = RunnerFixture::new().await;
-    stage.configure("unauthorized_ms = 200", "unauthorized_ms = 3600000");
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    setup.configure("unauthorized_ms = 200", "unauthorized_ms = 3600000");
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|_, _| CallFate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}"));
     // The look at what is open, the poll, the heartbeat and the catalog all begin at once.
-    let runner = stage.run_at(&relay.url);
+    let runner = setup.run_at(&relay.url);
     runner.logs("refuses this device").await;
     runner.logs("could not be polled").await;
-    stage.status().await;
+    setup.status().await;
     assert_eq!(
         relay.calls("devices:openSession").len(),
         1,
@@ -74,29 +74,29 @@ async fn f34_a_refused_refresh_is_not_tried_by_each_and_the_outbox_is_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hammer() {
-    let stage = RunnerFixture::new().await;
-    stage.configure("unauthorized_ms = 200", "unauthorized_ms = 3600000");
-    let relay = Relay::before(&stage.setting.url).await;
-    let runner = stage.run_at(&relay.url);
+    let setup = RunnerFixture::new().await;
+    setup.configure("unauthorized_ms = 200", "unauthorized_ms = 3600000");
+    let relay = Relay::before(&setup.setting.url).await;
+    let runner = setup.run_at(&relay.url);
     runner.logs("the catalog is published").await;
-    let first = stage.ask(gated_call("first")).await;
-    stage.line("first").await;
+    let first = setup.ask(gated_call("first")).await;
+    setup.line("first").await;
     let opened = relay.calls("devices:openSession").len();
     relay.rule(|_, _| CallFate::say("403 Forbidden", "", "{\"code\":\"DeviceRevoked\"}"));
-    stage.write("go", "");
-    stage.wait_for_state(&first, RequestState::Finished).await;
+    setup.write("go", "");
+    setup.wait_for_state(&first, RequestState::Finished).await;
     runner.logs("refuses this device").await;
     // It comes by the poll that was held since before, and is not claimed any more.
-    let second = stage.ask(ToolCall::bash("echo ran >> second")).await;
-    stage.wait_for_state(&second, RequestState::Accepted).await;
+    let second = setup.ask(ToolCall::bash("echo ran >> second")).await;
+    setup.wait_for_state(&second, RequestState::Accepted).await;
     let claims = relay.calls("events:claim").len();
-    let status = stage.status().await;
+    let status = setup.status().await;
     assert_eq!(
         (&status["backend"]["trouble"], &status["outbox"]["pending"]),
         (&json!("refused"), &json!(1))
     );
     for _ in 0..3 {
-        stage.status().await;
+        setup.status().await;
     }
     assert_eq!(relay.calls("events:claim").len(), claims);
     assert_eq!(relay.calls("devices:openSession").len(), opened + 1);
@@ -105,68 +105,68 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
         "results wait"
     );
     assert_eq!(
-        (stage.read("second").as_str(), stage.state(&first)),
+        (setup.read("second").as_str(), setup.state(&first)),
         ("", Some(RequestState::Finished))
     );
     runner.kill();
 
     // A command says so with the exit code for it, and everything is kept for better times.
-    let ended = stage.command_at(&relay.url, &["--once"]).await;
+    let ended = setup.command_at(&relay.url, &["--once"]).await;
     assert_eq!(ended.code, Some(77), "{ended:?}");
     relay.rule(|_, _| CallFate::Pass);
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     for id in [&first, &second] {
-        stage.wait_for_state(id, RequestState::Delivered).await;
+        setup.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
-    assert_eq!(stage.read("second"), "ran\n");
+    assert_eq!(setup.read("second"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f54_w78_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
     for skew_s in [600, -600] {
-        let stage = RunnerFixture::with_skewed_clock(skew_s * 1_000).await;
-        stage.faults.plan("*", None, InjectedFault::Date(skew_s));
-        let before = stage.faults.calls("devices:heartbeat");
-        let fresh = stage.ask(ToolCall::bash("echo ran")).await;
-        let old = stage
+        let setup = RunnerFixture::with_skewed_clock(skew_s * 1_000).await;
+        setup.faults.plan("*", None, InjectedFault::Date(skew_s));
+        let before = setup.faults.calls("devices:heartbeat");
+        let fresh = setup.ask(ToolCall::bash("echo ran")).await;
+        let old = setup
             .ask(ToolCall::bash("echo late").with("deadlineMs", json!(1_000.0)))
             .await;
-        stage.once().await;
-        assert_eq!(stage.answer(&fresh).await.outcome, "ok");
-        assert_eq!(stage.answer(&old).await.verdict(), ("error", "expired"));
+        setup.once().await;
+        assert_eq!(setup.answer(&fresh).await.outcome, "ok");
+        assert_eq!(setup.answer(&old).await.verdict(), ("error", "expired"));
         // One to know the time before judging a deadline, one to say goodbye: no signature was refused as stale.
-        assert_eq!(stage.faults.calls("devices:heartbeat") - before, 2);
-        let skew = stage.status().await["backend"]["clockSkewMs"]
+        assert_eq!(setup.faults.calls("devices:heartbeat") - before, 2);
+        let skew = setup.status().await["backend"]["clockSkewMs"]
             .as_i64()
             .expect("known");
         assert!((skew - skew_s * 1_000).abs() < 60_000, "{skew}");
-        let told = stage.command(&["status"]).await.out;
+        let told = setup.command(&["status"]).await.out;
         let which = if skew_s > 0 { "behind" } else { "ahead of" };
         assert!(
             told.contains("clock is") && told.contains(&format!("min {which} the backend's")),
             "{told}"
         );
     }
-    let stage = RunnerFixture::new().await;
-    stage.once().await;
+    let setup = RunnerFixture::new().await;
+    setup.once().await;
     assert!(
-        !stage.command(&["status"]).await.out.contains("clock is"),
+        !setup.command(&["status"]).await.out.contains("clock is"),
         "two clocks that agree are no news"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
-    let stage = RunnerFixture::with_config("[limits]\nlease_renew_ms = 100\n").await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let runner = stage.run_at(&relay.url);
-    let id = stage
+    let setup = RunnerFixture::with_config("[limits]\nlease_renew_ms = 100\n").await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let runner = setup.run_at(&relay.url);
+    let id = setup
         .ask(ToolCall::bash(
             "echo begun > begun; until [ -e go ]; do sleep 0.02; done; echo whole > effect",
         ))
         .await;
-    stage.line("begun").await;
+    setup.line("begun").await;
     // Another process with this identity, after our lease ran out unnoticed.
     let claim = relay.calls("events:claim")[0].args.clone();
     relay.rule(|path, _| {
@@ -182,12 +182,12 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
         relay.calls("events:claim").len() >= renewals + 2
     })
     .await;
-    stage.advance_backend(120_000);
+    setup.advance_backend(120_000);
     let mut other = claim;
     other["leaseId"] = json!("another-process");
     let body = json!({ "path": "events:claim", "args": other, "format": "json" }).to_string();
     let post = crate::harness::caller::http_client()
-        .post(format!("{}/api/mutation", stage.setting.url))
+        .post(format!("{}/api/mutation", setup.setting.url))
         .body(body);
     let taken = post
         .header("content-type", "application/json")
@@ -203,10 +203,10 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
     );
     relay.rule(|_, _| CallFate::Pass);
     runner.logs("the lease of a running call was lost").await;
-    stage.write("go", "");
-    stage.wait_for_state(&id, RequestState::Undeliverable).await;
+    setup.write("go", "");
+    setup.wait_for_state(&id, RequestState::Undeliverable).await;
     assert_eq!(
-        stage.read("effect"),
+        setup.read("effect"),
         "whole\n",
         "it was not killed in the middle"
     );
@@ -217,17 +217,17 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
     assert_eq!(payload["meta"]["leaseLost"], true, "{payload}");
     assert_eq!(posts[0].answer["errorData"]["code"], "LEASE_LOST");
     assert!(
-        stage.caller.result(&id).await.is_none(),
+        setup.caller.result(&id).await.is_none(),
         "the other process answers"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f34_a_session_refused_over_http_is_opened_once() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let _runner = stage.run_at(&relay.url);
-    stage.caller.call_and_wait(ToolCall::bash("true")).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let _runner = setup.run_at(&relay.url);
+    setup.caller.call_and_wait(ToolCall::bash("true")).await;
     let opened = relay.calls("devices:openSession").len();
     let mut refused = false;
     relay.rule(move |path, _| {
@@ -236,8 +236,8 @@ async fn f34_a_session_refused_over_http_is_opened_once() {
         }
         CallFate::Pass
     });
-    let id = stage.ask(ToolCall::bash("echo ran")).await;
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    let id = setup.ask(ToolCall::bash("echo ran")).await;
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     wait_until("the session", || {
         relay.calls("devices:openSession").len() == opened + 1
     })

@@ -10,17 +10,17 @@ use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_answered() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     // At rest some 35 are open, the confinement's and its tools' threads' among them. Sixteen claims at once have a
     // connection each, and all sixteen commands together would have 95 open. Views of eight conversations are held
     // by two each.
-    let runner = stage.run_after("ulimit -n 84");
+    let runner = setup.run_after("ulimit -n 84");
     let mut asked = Vec::new();
     for n in 0..16 {
         let command =
             format!("echo > began.{n}; until [ -e go ]; do sleep 0.02; done; echo the end");
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&command).of(&format!("talk-{n}")))
                 .await,
         );
@@ -28,15 +28,15 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
     // Refusals come at once, everything else when it may.
     wait_until("each to have begun or to be refused", || {
         let began = (0..16)
-            .filter(|n| stage.file(&format!("began.{n}")).exists())
+            .filter(|n| setup.file(&format!("began.{n}")).exists())
             .count();
         began + runner.log().matches("a call was answered").count() >= 16
     })
     .await;
-    stage.write("go", "");
+    setup.write("go", "");
     let mut refused = 0;
     for id in &asked {
-        let answer = stage.answer(id).await;
+        let answer = setup.answer(id).await;
         match answer.verdict() {
             ("ok", _) => assert!(answer.text().contains("the end"), "{answer:?}"),
             ("error", "busy") => {
@@ -49,7 +49,7 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
     }
     assert!((1..16).contains(&refused), "{refused} were refused");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo room again"))
             .await
@@ -102,10 +102,10 @@ async fn f21_without_room_for_a_process_a_command_is_an_error_and_the_runner_liv
         );
         return;
     };
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run_after(&group.entry());
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run_after(&group.entry());
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo before"))
             .await
@@ -114,7 +114,7 @@ async fn f21_without_room_for_a_process_a_command_is_an_error_and_the_runner_liv
     );
     group.set("pids.max", "1");
     for _ in 0..3 {
-        let answer = stage
+        let answer = setup
             .caller
             .call_and_wait(ToolCall::bash("echo ran >> ran"))
             .await;
@@ -126,14 +126,14 @@ async fn f21_without_room_for_a_process_a_command_is_an_error_and_the_runner_liv
     }
     group.set("pids.max", "max");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo after"))
             .await
             .outcome,
         "ok"
     );
-    assert_eq!(stage.read("ran"), "");
+    assert_eq!(setup.read("ran"), "");
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
 }
@@ -145,11 +145,11 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
         return;
     };
     group.set("memory.limit_in_bytes", "300M");
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run_after(&group.entry());
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run_after(&group.entry());
     // Without a line's end all of it is the last line.
     let greedy = "echo begun; head -c 900M /dev/zero | tail > /dev/null";
-    let answer = stage.caller.call_and_wait(ToolCall::bash(greedy)).await;
+    let answer = setup.caller.call_and_wait(ToolCall::bash(greedy)).await;
     let meta = &answer.payload["meta"];
     assert_eq!(
         (&meta["killed"], &meta["exitCode"]),
@@ -161,13 +161,13 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
         "{answer:?}"
     );
     // One that somebody else killed is not taken for that.
-    let killed = stage
+    let killed = setup
         .caller
         .call_and_wait(ToolCall::bash("kill -KILL $$"))
         .await;
     assert_eq!(killed.payload["meta"].get("killed"), None, "{killed:?}");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo on"))
             .await
@@ -198,15 +198,15 @@ const SPOOL: u64 = 256 << 20;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: `.ci/run` runs it"]
 async fn f47_an_output_without_end_takes_no_memory_and_keeps_its_head_and_tail() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    stage
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    setup
         .caller
         .call_and_wait(ToolCall::bash("seq 1 100000"))
         .await;
     let before = peak_memory(runner.pid());
     // Beyond what is kept, so that the bound is met too.
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("seq 1 32000000"))
         .await;
@@ -220,7 +220,7 @@ async fn f47_an_output_without_end_takes_no_memory_and_keeps_its_head_and_tail()
         "{text}"
     );
     assert_eq!(answer.payload["meta"]["truncated"], true);
-    let kept = std::fs::read_dir(stage.setting.home.join("state/outputs")).expect("the outputs");
+    let kept = std::fs::read_dir(setup.setting.home.join("state/outputs")).expect("the outputs");
     let most = kept
         .filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len()))
         .max()

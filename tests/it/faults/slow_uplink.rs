@@ -204,25 +204,25 @@ async fn heartbeats_share_a_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_tells_how_much_waits_and_is_being_sent() {
-    let stage = RunnerFixture::new().await;
-    let proxy = FaultyProxy::before(&stage.setting.url);
+    let setup = RunnerFixture::new().await;
+    let proxy = FaultyProxy::before(&setup.setting.url);
     proxy.poison_those_with("events:appendResult", ConnectionFault::BlackHole);
-    let _runner = stage.run_at(&proxy.url);
+    let _runner = setup.run_at(&proxy.url);
     for n in 0..8 {
-        let id = stage
+        let id = setup
             .ask(ToolCall::bash("seq 1 20000").of(&format!("talk-{n}")))
             .await;
-        stage.wait_for_state(&id, RequestState::Finished).await;
+        setup.wait_for_state(&id, RequestState::Finished).await;
     }
     let outbox = wait_for_some("what is being sent", async || {
-        let outbox = stage.status().await["outbox"].clone();
+        let outbox = setup.status().await["outbox"].clone();
         (outbox["sendingBytes"] != 0).then_some(outbox)
     })
     .await;
     let [waits, sends] =
         ["bytes", "sendingBytes"].map(|key| outbox[key].as_u64().expect("a number"));
     assert!(sends > 64 << 10 && waits >= sends, "{outbox}");
-    let words = stage.command(&["status", "-v"]).await.out;
+    let words = setup.command(&["status", "-v"]).await.out;
     assert!(
         words.contains("KB)") && words.contains("sending "),
         "{words}"

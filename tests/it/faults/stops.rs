@@ -7,11 +7,11 @@ use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f49_a_poll_that_panics_is_one_that_failed() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run_after("export PUNIE_FAILPOINTS=poll=panic@2");
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run_after("export PUNIE_FAILPOINTS=poll=panic@2");
     // The first poll is held until there is something to answer with.
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("true"))
             .await
@@ -20,7 +20,7 @@ async fn f49_a_poll_that_panics_is_one_that_failed() {
     );
     runner.logs("could not be polled").await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo on"))
             .await
@@ -33,8 +33,8 @@ async fn f49_a_poll_that_panics_is_one_that_failed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
-    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 2000\n").await;
-    let runner = stage.run();
+    let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 2000\n").await;
+    let runner = setup.run();
     let commands = [
         "until [ -e go ]; do sleep 0.02; done; echo finished",
         "until [ -e go ]; do sleep 0.02; done; echo finished",
@@ -46,25 +46,25 @@ async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
     for (n, command) in commands.iter().enumerate() {
         let begun = format!("echo half of it; echo $$ > begun.{n}; {command}");
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&begun).of(&format!("talk-{n}")))
                 .await,
         );
     }
     let mut shells = Vec::new();
     for n in 0..commands.len() {
-        shells.push(stage.line(&format!("begun.{n}")).await);
+        shells.push(setup.line(&format!("begun.{n}")).await);
     }
     runner.terminate();
     runner.logs("asked to stop").await;
-    stage.write("go", "");
+    setup.write("go", "");
     assert_eq!(runner.end().await.code, Some(0));
     assert!(
         !shells.iter().any(|shell| is_alive(shell)),
         "nothing runs on"
     );
     for (n, id) in asked.iter().enumerate() {
-        let answer = stage
+        let answer = setup
             .caller
             .result(id)
             .await
@@ -81,16 +81,16 @@ async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
-    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
-    let hanging = stage.setting.logs.join("hanging");
-    let runner = stage.run_after(&format!(
+    let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
+    let hanging = setup.setting.logs.join("hanging");
+    let runner = setup.run_after(&format!(
         "export PUNIE_FAILPOINTS=drain.flush=hold:{}",
         hanging.display()
     ));
-    let id = stage
+    let id = setup
         .ask(ToolCall::bash("echo $$ > begun; sleep 600"))
         .await;
-    let shell = stage.line("begun").await;
+    let shell = setup.line("begun").await;
     runner.terminate();
     wait_until("the stop to hang", || hanging.exists()).await;
     runner.terminate();
@@ -100,9 +100,9 @@ async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
         ended.log.contains("cut short") && !is_alive(&shell),
         "{ended:?}"
     );
-    let next = stage.command(&["--once"]).await;
+    let next = setup.command(&["--once"]).await;
     assert_eq!(next.code, Some(0), "{next:?}");
     // It was asked for, so it is no crash that leads to safe mode.
     assert!(!next.log.contains("ended without a stop"), "{next:?}");
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
 }

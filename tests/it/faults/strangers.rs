@@ -28,8 +28,8 @@ fn login_page(status: &str) -> CallFate {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     // Gates answer with all of these.
     for status in [
         "200 OK",
@@ -37,7 +37,7 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
         "511 Network Authentication Required",
     ] {
         relay.rule(move |_, _| login_page(status));
-        let ended = stage.command_at(&relay.url, &["--once"]).await;
+        let ended = setup.command_at(&relay.url, &["--once"]).await;
         assert_eq!(
             ended.code,
             Some(69),
@@ -45,7 +45,7 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
         );
     }
     relay.rule(|_, _| login_page("200 OK"));
-    let looked = stage
+    let looked = setup
         .command_at(&relay.url, &["--json", "status"])
         .await
         .json();
@@ -57,29 +57,29 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
         (&"intercepted".into(), &false.into())
     );
 
-    let runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
+    let runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
     polls_fail(&runner, 3).await;
     wait_until("the runner to say so", || {
-        stage.journal_note("backend_trouble").as_deref() == Some("intercepted")
+        setup.journal_note("backend_trouble").as_deref() == Some("intercepted")
     })
     .await;
     // Even asked from where the way is free, it tells what the runner meets.
-    let backend = &stage.status().await["backend"];
+    let backend = &setup.status().await["backend"];
     assert_eq!(
         (&backend["trouble"], &backend["reachable"]),
         (&"intercepted".into(), &false.into())
     );
-    assert!(stage.command(&["status"]).await.out.contains("intercepted"));
+    assert!(setup.command(&["status"]).await.out.contains("intercepted"));
     relay.rule(|_, _| CallFate::Pass);
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     wait_until("the trouble to be over", || {
-        stage.journal_note("backend_trouble").as_deref() == Some("")
+        setup.journal_note("backend_trouble").as_deref() == Some("")
     })
     .await;
     assert_eq!(
-        stage.status().await["backend"]["trouble"],
+        setup.status().await["backend"]["trouble"],
         serde_json::Value::Null
     );
 }
@@ -103,20 +103,20 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
     ];
     let step = Duration::from_millis(250);
     for (who, fate) in strangers {
-        let stage = RunnerFixture::with_unheld_polls("").await;
-        let relay = Relay::before(&stage.setting.url).await;
+        let setup = RunnerFixture::with_unheld_polls("").await;
+        let relay = Relay::before(&setup.setting.url).await;
         let tools = ToolSet::new("test", ())
             .with_tool::<AwaitFile>()
             .into_entries();
         let tools = ToolRegistry::new([tools]).expect("one tool");
         let ask = async |talk: &str| {
-            let ask = ToolCall::new("Await", &json!({ "file": stage.file("go") }));
-            stage.ask(ask.of(talk)).await
+            let ask = ToolCall::new("Await", &json!({ "file": setup.file("go") }));
+            setup.ask(ask.of(talk)).await
         };
         let mut time = SteppedTime::stop();
         let settings = RunnerSettings::default();
         let runner = RunnerInProcess::with_stepped_time(
-            &stage,
+            &setup,
             &relay.url,
             tools,
             settings,
@@ -125,7 +125,7 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
         );
         let mut asked = vec![ask("runs").await];
         time.move_until("the call", step, || {
-            stage.state(&asked[0]) == Some(RequestState::Started)
+            setup.state(&asked[0]) == Some(RequestState::Started)
         })
         .await;
         let only_claims = Arc::clone(&fate);
@@ -135,7 +135,7 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
         });
         asked.push(ask("waits-for-its-claim").await);
         time.move_until("the second call", step, || {
-            stage.state(&asked[1]) == Some(RequestState::Accepted)
+            setup.state(&asked[1]) == Some(RequestState::Accepted)
         })
         .await;
         let calls = Arc::new(AtomicUsize::new(0));
@@ -144,7 +144,7 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
             counted.fetch_add(1, Ordering::Relaxed);
             fate()
         });
-        stage.write("go", "");
+        setup.write("go", "");
         for talk in ["sent-first", "sent-second", "sent-third"] {
             asked.push(ask(talk).await);
         }
@@ -156,7 +156,7 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
         relay.rule(|_, _| CallFate::Pass);
         let took = time
             .move_until("all answers", step, || {
-                let is_there = |id: &String| stage.state(id) == Some(RequestState::Delivered);
+                let is_there = |id: &String| setup.state(id) == Some(RequestState::Delivered);
                 asked.iter().all(is_there)
             })
             .await;
@@ -167,8 +167,8 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     let elsewhere = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     elsewhere.set_nonblocking(true).expect("set");
     let address = elsewhere.local_addr().expect("an address");
@@ -182,7 +182,7 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
     ] {
         let location = format!("location: http://{address}/api/query\r\n");
         relay.rule(move |_, _| CallFate::say(status, &location, ""));
-        let ended = stage.command_at(&relay.url, &["--once"]).await;
+        let ended = setup.command_at(&relay.url, &["--once"]).await;
         assert_eq!(ended.code, Some(69), "{status}: {ended:?}");
         assert!(ended.log.contains("redirect"), "{ended:?}");
         let came = elsewhere.accept();
@@ -191,7 +191,7 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
             "{status} was followed"
         );
     }
-    let looked = stage
+    let looked = setup
         .command_at(&relay.url, &["--json", "status"])
         .await
         .json();
@@ -201,8 +201,8 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|_, _| {
         CallFate::say(
             "404 Not Found",
@@ -210,7 +210,7 @@ async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
             "no such page",
         )
     });
-    let ended = stage.command_at(&relay.url, &["--once"]).await;
+    let ended = setup.command_at(&relay.url, &["--once"]).await;
     let sentence = format!(
         "no event backend answers at {} (from PUNIE_BACKEND_URL): it answered 404. Check the address",
         relay.url
@@ -219,28 +219,28 @@ async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
         ended.code == Some(69) && ended.log.contains(&sentence),
         "{ended:?}"
     );
-    let without_runner = stage
+    let without_runner = setup
         .command_at(&relay.url, &["--json", "status"])
         .await
         .json();
     assert_eq!(without_runner["backend"]["trouble"], "no_backend");
-    let runner = stage.run_at(&relay.url);
+    let runner = setup.run_at(&relay.url);
     runner.logs(&sentence).await;
     wait_until("the runner to say so", || {
-        stage.journal_note("backend_trouble").as_deref() == Some("no_backend")
+        setup.journal_note("backend_trouble").as_deref() == Some("no_backend")
     })
     .await;
-    let words = stage.command_at(&relay.url, &["status"]).await.out;
+    let words = setup.command_at(&relay.url, &["status"]).await.out;
     assert!(words.contains("404): check the address"), "{words}");
     // One that has answered is being mended.
     relay.rule(|_, _| CallFate::Pass);
     wait_until("the trouble to be over", || {
-        stage.journal_note("backend_trouble").as_deref() == Some("")
+        setup.journal_note("backend_trouble").as_deref() == Some("")
     })
     .await;
     relay.rule(|_, _| CallFate::say("404 Not Found", "", "{}"));
     wait_until("patience", || {
-        stage.journal_note("backend_trouble").as_deref() == Some("busy")
+        setup.journal_note("backend_trouble").as_deref() == Some("busy")
     })
     .await;
 }

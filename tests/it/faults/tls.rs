@@ -86,22 +86,22 @@ pub(crate) async fn start_tls_gate(
     (url, serving)
 }
 
-async fn run_once(stage: &RunnerFixture, url: &str, roots: &Path) -> EndedProgram {
+async fn run_once(setup: &RunnerFixture, url: &str, roots: &Path) -> EndedProgram {
     let setting = ProcessSetting {
         url: url.to_owned(),
         roots: Some(roots.to_owned()),
-        ..stage.setting.clone()
+        ..setup.setting.clone()
     };
     RunningProgram::start(&setting, &["--once"]).end().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_by_name() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let ours = make_authority("ours");
-    let roots = stage.setting.logs.join("roots.pem");
+    let roots = setup.setting.logs.join("roots.pem");
     std::fs::write(&roots, ours.pem()).expect("written");
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
     for (what, bad, reason) in [
         (
             "expired",
@@ -124,9 +124,9 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
             "elsewhere.test",
         ),
     ] {
-        let asked = stage.faults.calls("events:listForDevice");
-        let (url, _serving) = start_tls_gate(&stage.setting.url, bad).await;
-        let ended = run_once(&stage, &url, &roots).await;
+        let asked = setup.faults.calls("events:listForDevice");
+        let (url, _serving) = start_tls_gate(&setup.setting.url, bad).await;
+        let ended = run_once(&setup, &url, &roots).await;
         assert_eq!(ended.code, Some(69), "{what}: {ended:?}");
         assert!(
             ended.log.contains("certificate") && ended.log.contains(reason),
@@ -134,17 +134,17 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
             ended.log
         );
         assert_eq!(
-            stage.faults.calls("events:listForDevice"),
+            setup.faults.calls("events:listForDevice"),
             asked,
             "{what}: something was said"
         );
     }
     let (url, _serving) = start_tls_gate(
-        &stage.setting.url,
+        &setup.setting.url,
         make_certificate("127.0.0.1", false, Some(&ours)),
     )
     .await;
-    let ended = run_once(&stage, &url, &roots).await;
+    let ended = run_once(&setup, &url, &roots).await;
     assert_eq!(
         ended.code,
         Some(0),
@@ -152,8 +152,8 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
     );
     assert_eq!(
         (
-            stage.answer(&id).await.outcome.as_str(),
-            stage.read("effects").as_str()
+            setup.answer(&id).await.outcome.as_str(),
+            setup.read("effects").as_str()
         ),
         ("ok", "ran\n")
     );

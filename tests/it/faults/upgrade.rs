@@ -76,8 +76,8 @@ fn set_version(raw: &Connection, version: usize) {
         .expect("set");
 }
 
-fn journal_of(stage: &RunnerFixture) -> PathBuf {
-    stage.setting.home.join("state/journal.sqlite3")
+fn journal_of(setup: &RunnerFixture) -> PathBuf {
+    setup.setting.home.join("state/journal.sqlite3")
 }
 
 fn request_state(reader: &JournalReader, id: &str) -> Option<RequestState> {
@@ -181,9 +181,9 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
 #[ignore = "slow: `.ci/run` runs it"]
 async fn f60_what_every_version_left_is_settled_by_the_rules() {
     for version in 1..=VERSIONS.len() {
-        let stage = RunnerFixture::new().await;
-        stage.write("found.txt", "it is there\n");
-        make_private(&journal_of(&stage), version);
+        let setup = RunnerFixture::new().await;
+        setup.write("found.txt", "it is there\n");
+        make_private(&journal_of(&setup), version);
         let bash = json!({ "command": "echo ran >> effects" });
         let write = json!({ "file_path": "written.txt", "content": "by the fixture\n" });
         let read = json!({ "file_path": "found.txt" });
@@ -195,7 +195,7 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
             ("finished-read", "Read", &read),
         ];
         for (id, tool, args) in left {
-            stage
+            setup
                 .ask(
                     ToolCall::new(tool, args)
                         .with("requestId", json!(id))
@@ -206,51 +206,51 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
         // The old runner held the lease of what it had begun.
         let held = "update requests set lease_id = '01890a5d-ac96-774b-bcce-b302099a8057', \
                     lease_expires_at_ms = 9e15 where request_id = 'started-bash'";
-        assert_eq!(stage.database().execute(held, []).expect("held"), 1);
-        let _runner = stage.run();
+        assert_eq!(setup.database().execute(held, []).expect("held"), 1);
+        let _runner = setup.run();
         // From the eleventh version on a session asked for it, in a folder that this runner does not have.
         let (verdict, written) = if version < 11 {
             (("ok", ""), "by the fixture\n")
         } else {
             (("error", "outside_workspace"), "")
         };
-        assert_eq!(stage.answer("accepted-write").await.verdict(), verdict);
-        assert_eq!(stage.read("written.txt"), written, "version {version}");
-        assert_eq!(stage.answer("cancelled-bash").await.outcome, "cancelled");
+        assert_eq!(setup.answer("accepted-write").await.verdict(), verdict);
+        assert_eq!(setup.read("written.txt"), written, "version {version}");
+        assert_eq!(setup.answer("cancelled-bash").await.outcome, "cancelled");
         assert_eq!(
-            stage.answer("started-bash").await.verdict(),
+            setup.answer("started-bash").await.verdict(),
             ("error", "interrupted")
         );
         assert!(
-            stage
+            setup
                 .answer("started-read")
                 .await
                 .text()
                 .contains("it is there")
         );
         assert_eq!(
-            stage.answer("finished-read").await.text(),
+            setup.answer("finished-read").await.text(),
             "as the old version recorded it"
         );
-        assert_eq!(stage.read("effects"), "", "version {version}");
+        assert_eq!(setup.read("effects"), "", "version {version}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
-    let stage = RunnerFixture::new().await;
-    make_private(&journal_of(&stage), 4);
+    let setup = RunnerFixture::new().await;
+    make_private(&journal_of(&setup), 4);
     let write = json!({ "file_path": "written.txt", "content": "by the fixture\n" });
-    stage
+    setup
         .ask(
             ToolCall::new("Write", &write)
                 .with("requestId", json!("accepted-write"))
                 .of("accepted-write"),
         )
         .await;
-    let dev = RunningProgram::start(&stage.setting, &["dev", "--json"]);
+    let dev = RunningProgram::start(&setup.setting, &["dev", "--json"]);
     dev.logs("the catalog is published").await;
-    let status = stage.status().await;
+    let status = setup.status().await;
     let waiting = &status["otherBackends"];
     assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{status}");
     assert_eq!(
@@ -258,17 +258,17 @@ async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
         (&json!(null), &json!(1)),
         "{status}"
     );
-    let words = stage.command(&["status", "-v"]).await.out;
+    let words = setup.command(&["status", "-v"]).await.out;
     assert!(
         words.contains("4 requests and 1 result wait until a runner starts with"),
         "{words}"
     );
     dev.terminate();
     assert_eq!(dev.end().await.code, Some(0));
-    assert_eq!(stage.state("accepted-write"), Some(RequestState::Accepted));
-    let _runner = stage.run();
-    assert_eq!(stage.answer("accepted-write").await.outcome, "ok");
-    assert_eq!(stage.read("written.txt"), "by the fixture\n");
+    assert_eq!(setup.state("accepted-write"), Some(RequestState::Accepted));
+    let _runner = setup.run();
+    assert_eq!(setup.answer("accepted-write").await.outcome, "ok");
+    assert_eq!(setup.read("written.txt"), "by the fixture\n");
 }
 
 /// The same where the home keeps it, for its owner alone.
@@ -280,8 +280,8 @@ fn make_private(file: &Path, version: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f61_a_journal_of_a_newer_version_is_refused_and_left_byte_by_byte() {
-    let stage = RunnerFixture::new().await;
-    let file = journal_of(&stage);
+    let setup = RunnerFixture::new().await;
+    let file = journal_of(&setup);
     make_private(&file, VERSIONS.len());
     // With a log that nobody has brought into the file.
     let raw = Connection::open(&file).expect("opens");
@@ -297,7 +297,7 @@ async fn f61_a_journal_of_a_newer_version_is_refused_and_left_byte_by_byte() {
     std::fs::write(&log, &kept[1]).expect("written");
     assert!(!kept[1].is_empty());
 
-    let ended = stage.run().end().await;
+    let ended = setup.run().end().await;
     assert_eq!(ended.code, Some(73), "{ended:?}");
     assert!(ended.log.contains("newer version"), "{ended:?}");
     assert!(
@@ -313,12 +313,12 @@ async fn f61_a_journal_of_a_newer_version_is_refused_and_left_byte_by_byte() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f62_a_crash_amid_the_change_leaves_the_old_tables_and_a_backup() {
     for nth in 1..VERSIONS.len() {
-        let stage = RunnerFixture::new().await;
-        let file = journal_of(&stage);
+        let setup = RunnerFixture::new().await;
+        let file = journal_of(&setup);
         make_private(&file, 1);
         let point = format!("journal.migrating=kill@{nth}");
         let runner = RunningProgram::start_with(
-            &stage.setting,
+            &setup.setting,
             &["run"],
             &[("PUNIE_FAILPOINTS", point.as_ref())],
         );

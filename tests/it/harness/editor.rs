@@ -241,11 +241,11 @@ impl EditorProcess {
     }
 
     /// Waits until a tool call has come so far.
-    pub async fn shows(&self, session: &str, call: &str, stage: &str) {
-        wait_until(&format!("{call} to be {stage}"), || {
+    pub async fn shows(&self, session: &str, call: &str, expected: &str) {
+        wait_until(&format!("{call} to be {expected}"), || {
             self.shown_stages(session, call)
                 .last()
-                .is_some_and(|last| last == stage)
+                .is_some_and(|last| last == expected)
         })
         .await;
     }

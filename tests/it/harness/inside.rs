@@ -40,20 +40,20 @@ pub struct RunnerInProcess {
 
 impl RunnerInProcess {
     /// As the device of this stage, with these tools.
-    pub fn start(stage: &RunnerFixture, tools: ToolRegistry, settings: RunnerSettings) -> Self {
-        Self::with_tools(stage, tools, settings, |_| {})
+    pub fn start(setup: &RunnerFixture, tools: ToolRegistry, settings: RunnerSettings) -> Self {
+        Self::with_tools(setup, tools, settings, |_| {})
     }
 
     /// The same with some parts changed.
     pub fn with_tools(
-        stage: &RunnerFixture,
+        setup: &RunnerFixture,
         tools: ToolRegistry,
         settings: RunnerSettings,
         change: impl FnOnce(&mut RunnerParts),
     ) -> Self {
         Self::build_runner(
-            stage,
-            &stage.setting.url,
+            setup,
+            &setup.setting.url,
             TransportOptions::default(),
             tools,
             settings,
@@ -63,14 +63,14 @@ impl RunnerInProcess {
 
     /// The same at another address.
     pub fn with_at(
-        stage: &RunnerFixture,
+        setup: &RunnerFixture,
         url: &str,
         tools: ToolRegistry,
         settings: RunnerSettings,
         change: impl FnOnce(&mut RunnerParts),
     ) -> Self {
         Self::build_runner(
-            stage,
+            setup,
             url,
             TransportOptions::default(),
             tools,
@@ -81,14 +81,14 @@ impl RunnerInProcess {
 
     /// The same in stepped time: it waits for this runner's calls and writes.
     pub fn with_stepped_time(
-        stage: &RunnerFixture,
+        setup: &RunnerFixture,
         url: &str,
         tools: ToolRegistry,
         settings: RunnerSettings,
         time: &mut SteppedTime,
         change: impl FnOnce(&mut RunnerParts),
     ) -> Self {
-        Self::with_at(stage, url, tools, settings, |parts| {
+        Self::with_at(setup, url, tools, settings, |parts| {
             parts.backend = Arc::new(InstantBackend(Arc::clone(&parts.backend)));
             time.wait_for_journal(parts.journal.clone());
             change(parts);
@@ -97,25 +97,25 @@ impl RunnerInProcess {
 
     /// The same, at another address and by another way.
     pub fn start_at(
-        stage: &RunnerFixture,
+        setup: &RunnerFixture,
         url: &str,
         way: TransportOptions,
         tools: ToolRegistry,
         settings: RunnerSettings,
     ) -> Self {
-        Self::build_runner(stage, url, way, tools, settings, |_| {})
+        Self::build_runner(setup, url, way, tools, settings, |_| {})
     }
 
     /// The same, all of it chosen.
     pub fn build_runner(
-        stage: &RunnerFixture,
+        setup: &RunnerFixture,
         url: &str,
         way: TransportOptions,
         tools: ToolRegistry,
         settings: RunnerSettings,
         change: impl FnOnce(&mut RunnerParts),
     ) -> Self {
-        let home = Home::open_home(&stage.setting.home).expect("a home");
+        let home = Home::open_home(&setup.setting.home).expect("a home");
         let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
         let functions = HttpFunctions::new(url, way).expect("an address");
         let (signer, tokens) = (

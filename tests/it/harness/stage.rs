@@ -59,9 +59,9 @@ impl RunnerFixture {
     /// With this beside in the configuration. The device is paired, and its caller reads the open questions, so that it
     /// can be asked for a minute.
     pub async fn with_config(config: &str) -> Self {
-        let stage = Self::without_listener(config).await;
-        stage.caller.questions().await;
-        stage
+        let setup = Self::without_listener(config).await;
+        setup.caller.questions().await;
+        setup
     }
 
     /// With a caller that does not read the open questions.
@@ -74,20 +74,20 @@ impl RunnerFixture {
 
     /// With a backend whose clock is ahead of the device's by so much, or behind.
     pub async fn with_skewed_clock(ms: i64) -> Self {
-        let stage = Self::with_unpaired_device("").await;
-        stage.advance_backend(ms);
-        stage.pair_with_backend().await
+        let setup = Self::with_unpaired_device("").await;
+        setup.advance_backend(ms);
+        setup.pair_with_backend().await
     }
 
     async fn pair_with_backend(self) -> Self {
-        let mut stage = self;
-        let device = pair_home(&stage.setting, &stage.pairing_code).await;
-        let token = stage
+        let mut setup = self;
+        let device = pair_home(&setup.setting, &setup.pairing_code).await;
+        let token = setup
             .backend()
             .mint_caller_token("test", CallerPermission::Both)
             .expect("a token");
-        stage.caller = TestCaller::new(&stage.setting.url, token, device);
-        stage
+        setup.caller = TestCaller::new(&setup.setting.url, token, device);
+        setup
     }
 
     /// With a backend that answers every poll at once, as Convex does.

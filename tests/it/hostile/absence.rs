@@ -241,8 +241,8 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
 }
 
 /// The level as the last heartbeat gave it.
-fn network_answer(stage: &RunnerFixture) -> String {
-    let health: String = stage
+fn network_answer(setup: &RunnerFixture) -> String {
+    let health: String = setup
         .database()
         .query_row("select health from presence", [], |row| row.get(0))
         .unwrap_or_default();
@@ -267,14 +267,14 @@ async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
         (vec![none.as_str(), "landlock"], "partial:[signal_runner]"),
     ] {
         let config = "[backend]\nheartbeat_ms = 100\n[sandbox]\nrequire = \"none\"\n";
-        let stage = RunnerFixture::with_config(config).await;
-        let status = RunningProgram::within(&launcher, &stage.setting, &["--json", "status"], &[])
+        let setup = RunnerFixture::with_config(config).await;
+        let status = RunningProgram::within(&launcher, &setup.setting, &["--json", "status"], &[])
             .end()
             .await
             .json();
         assert_eq!(status["confinement"], expected);
-        let runner = RunningProgram::within(&launcher, &stage.setting, &["run"], &[]);
-        let answer = stage.caller.call_and_wait(ToolCall::bash("echo ran")).await;
+        let runner = RunningProgram::within(&launcher, &setup.setting, &["run"], &[]);
+        let answer = setup.caller.call_and_wait(ToolCall::bash("echo ran")).await;
         assert_eq!(
             (
                 answer.text().as_str(),
@@ -283,7 +283,7 @@ async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
             ("ran", &json!(expected))
         );
         wait_until(&format!("{expected} in a heartbeat"), || {
-            network_answer(&stage) == expected
+            network_answer(&setup) == expected
         })
         .await;
         runner.terminate();

@@ -13,12 +13,12 @@ use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test]
 async fn a_program_is_built_and_run_in_the_workspace() {
-    let yard = HostileFixture::new();
-    let text = yard
+    let setup = HostileFixture::new();
+    let text = setup
         .bash("printf '#include <stdio.h>\\nint main(){puts(\"built\");}' > a.c && cc a.c -o a && ./a")
         .await;
     assert_eq!(text, "built");
-    let text = yard
+    let text = setup
         .bash("f=$(mktemp) && echo x > \"$f\" && cat \"$f\" && echo y > /dev/null && echo z > /dev/stderr")
         .await;
     assert_eq!(text, "x\nz");
@@ -26,7 +26,7 @@ async fn a_program_is_built_and_run_in_the_workspace() {
 
 #[tokio::test]
 async fn a_thread_is_given_the_usual_policy_by_its_id() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let program = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -42,15 +42,15 @@ int main(void) {
     return pthread_create(&thread, 0, set, 0) || pthread_join(thread, 0);
 }
 "#;
-    std::fs::write(yard.path("work/a.c"), program).expect("written");
-    let text = yard.bash("cc -pthread a.c -o a && ./a").await;
+    std::fs::write(setup.path("work/a.c"), program).expect("written");
+    let text = setup.bash("cc -pthread a.c -o a && ./a").await;
     assert_eq!(text, "0 1");
 }
 
 #[tokio::test]
 async fn a_process_reads_the_limits_of_one_that_it_names_and_sets_none() {
-    let yard = HostileFixture::new();
-    let text = yard
+    let setup = HostileFixture::new();
+    let text = setup
         .bash(
             "prlimit --pid $$ --nofile --noheadings -o RESOURCE; \
              python3 -c 'import os, resource; print(len(resource.prlimit(os.getpid(), resource.RLIMIT_CORE)))'; \
@@ -63,7 +63,7 @@ async fn a_process_reads_the_limits_of_one_that_it_names_and_sets_none() {
 
 #[tokio::test]
 async fn what_stays_refused_to_a_program_is_told_with_what_to_do_instead() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let priority = "`nice`, `ionice`, `chrt` or `prlimit` before the command";
     for (command, words) in [
         ("renice -n 19 -p $$", priority),
@@ -76,12 +76,12 @@ async fn what_stays_refused_to_a_program_is_told_with_what_to_do_instead() {
         ),
         ("echo x > f; chmod u+s f", "set-ID bits"),
     ] {
-        let text = yard.bash(command).await;
+        let text = setup.bash(command).await;
         let last = text.lines().last().unwrap_or_default();
         assert!(last.contains(words), "{command}: {text}");
     }
     // What is proposed works.
-    let text = yard
+    let text = setup
         .bash("nice -n 19 echo a; ionice -c 3 echo b; chrt -i 0 echo c; prlimit --nofile=64 echo d")
         .await;
     assert_eq!(text, "a\nb\nc\nd");
@@ -89,11 +89,11 @@ async fn what_stays_refused_to_a_program_is_told_with_what_to_do_instead() {
 
 #[tokio::test]
 async fn a_program_with_a_leak_check_is_told_how_to_run_without_it() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let program = "#include <stdlib.h>\nint main(void) { return malloc(7) == 0; }\n";
-    std::fs::write(yard.path("work/a.c"), program).expect("written");
+    std::fs::write(setup.path("work/a.c"), program).expect("written");
     for check in ["leak", "address"] {
-        let built = yard
+        let built = setup
             .bash(&format!(
                 "cc -fsanitize={check} a.c -o a-{check} && echo built"
             ))
@@ -102,21 +102,21 @@ async fn a_program_with_a_leak_check_is_told_how_to_run_without_it() {
         if !can_be_tried(&format!("-fsanitize={check}"), missing) {
             continue;
         }
-        let text = yard.bash(&format!("./a-{check}")).await;
+        let text = setup.bash(&format!("./a-{check}")).await;
         let hint = "LSAN_OPTIONS=detect_leaks=0";
         assert!(
             text.lines().last().is_some_and(|line| line.contains(hint)),
             "{text}"
         );
-        let text = yard.bash(&format!("{hint} ./a-{check} && echo ran")).await;
+        let text = setup.bash(&format!("{hint} ./a-{check} && echo ran")).await;
         assert_eq!(text, "ran", "{check}");
     }
 }
 
 #[tokio::test]
 async fn git_commits_in_the_workspace() {
-    let yard = HostileFixture::new();
-    let text = yard
+    let setup = HostileFixture::new();
+    let text = setup
         .bash(
             "git init -q . && git config user.email a@b && git config user.name a && echo x > f && git add f && \
              git commit -q -m one && git log --format=%s",
@@ -133,18 +133,18 @@ async fn a_crate_without_dependencies_is_built() {
         .and_then(|bin| bin.parent())
         .expect("a toolchain")
         .to_owned();
-    let yard =
+    let setup =
         HostileFixture::with_rules(NetworkAccess::Loopback, |rules| rules.read.push(toolchain));
-    std::fs::create_dir(yard.path("work/src")).expect("made");
+    std::fs::create_dir(setup.path("work/src")).expect("made");
     std::fs::write(
-        yard.path("work/src/main.rs"),
+        setup.path("work/src/main.rs"),
         "fn main() { println!(\"built\"); }",
     )
     .expect("written");
     let manifest = "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
-    std::fs::write(yard.path("work/Cargo.toml"), manifest).expect("written");
+    std::fs::write(setup.path("work/Cargo.toml"), manifest).expect("written");
     let bin = cargo.parent().expect("a folder").display();
-    let text = yard
+    let text = setup
         .bash(&format!(
             "export PATH={bin}:$PATH; cargo build --offline -q && ./target/debug/a"
         ))
@@ -154,11 +154,11 @@ async fn a_crate_without_dependencies_is_built() {
 
 #[tokio::test]
 async fn commands_reach_each_other_by_loopback_over_calls() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let server = "import socket\ns=socket.create_server(('127.0.0.1',0))\nopen('port.new','w').write(str(s.getsockname()[1]))\n\
                   import os\nos.rename('port.new','port')\nc,_=s.accept()\nc.sendall(b'served\\n')\nc.close()\n";
-    std::fs::write(yard.path("work/server.py"), server).expect("written");
-    let begun = yard
+    std::fs::write(setup.path("work/server.py"), server).expect("written");
+    let begun = setup
         .call(json!({"command": "python3 server.py", "run_in_background": true}))
         .await;
     let begun = begun.expect("it starts");
@@ -167,7 +167,7 @@ async fn commands_reach_each_other_by_loopback_over_calls() {
         "{}",
         tools::reply_text(&begun)
     );
-    let text = yard
+    let text = setup
         .bash("until [ -s port ]; do :; done; exec 3<>/dev/tcp/127.0.0.1/$(cat port); cat <&3")
         .await;
     assert_eq!(text, "served");
@@ -175,7 +175,7 @@ async fn commands_reach_each_other_by_loopback_over_calls() {
 
 #[tokio::test]
 async fn what_the_owner_opens_is_open_and_nothing_beside() {
-    let yard = HostileFixture::with_rules(NetworkAccess::None, |rules| {
+    let setup = HostileFixture::with_rules(NetworkAccess::None, |rules| {
         let home = rules.user_home.clone().expect("a home");
         rules.read.push(home.join(".ssh"));
         rules.hide.push(home.join("notes"));
@@ -183,33 +183,36 @@ async fn what_the_owner_opens_is_open_and_nothing_beside() {
             .write
             .push(home.parent().expect("around").join("outside"));
     });
-    let text = yard
+    let text = setup
         .bash("cat ~/.ssh/id_rsa; cat ~/notes/list; echo x > ~/.ssh/new; echo new > \"$OUT\"/outside/kept")
         .await;
     assert!(
         text.starts_with("the-private-key") && !text.contains("a note"),
         "{text}"
     );
-    assert!(!yard.path("user/.ssh/new").exists());
-    assert_eq!(yard.read("outside/kept"), "new\n");
+    assert!(!setup.path("user/.ssh/new").exists());
+    assert_eq!(setup.read("outside/kept"), "new\n");
 }
 
 #[tokio::test]
 async fn a_toolchain_that_is_installed_later_is_seen_by_the_next_command() {
-    let yard = HostileFixture::new();
-    assert_eq!(yard.bash("true; echo first").await, "first");
-    let version = yard.path("user/.nvm/versions/node/v1");
+    let setup = HostileFixture::new();
+    assert_eq!(setup.bash("true; echo first").await, "first");
+    let version = setup.path("user/.nvm/versions/node/v1");
     std::fs::create_dir_all(&version).expect("made");
-    assert_eq!(yard.bash("ls ~/.nvm; echo unpacked").await, "unpacked");
+    assert_eq!(setup.bash("ls ~/.nvm; echo unpacked").await, "unpacked");
     std::fs::create_dir(version.join("lib")).expect("made");
     std::fs::write(version.join("lib/x"), "seen").expect("written");
-    assert_eq!(yard.bash("cat ~/.nvm/versions/node/v1/lib/x").await, "seen");
+    assert_eq!(
+        setup.bash("cat ~/.nvm/versions/node/v1/lib/x").await,
+        "seen"
+    );
 }
 
 #[tokio::test]
 async fn opening_an_application_is_refused_where_it_would_undo_the_confinement() {
-    let yard = HostileFixture::new();
-    let refused = yard
+    let setup = HostileFixture::new();
+    let refused = setup
         .confinement
         .check_app_allowed()
         .expect_err("it is not allowed");
@@ -219,8 +222,8 @@ async fn opening_an_application_is_refused_where_it_would_undo_the_confinement()
 
 #[tokio::test]
 async fn one_file_ends_at_its_limit() {
-    let yard = HostileFixture::new();
-    let text = yard
+    let setup = HostileFixture::new();
+    let text = setup
         .bash("truncate -s 64G full && echo made; truncate -s 65G over; echo $?; rm -f full")
         .await;
     assert!(
@@ -228,7 +231,8 @@ async fn one_file_ends_at_its_limit() {
         "ended by SIGXFSZ: {text}"
     );
     assert_eq!(
-        yard.path("work/over")
+        setup
+            .path("work/over")
             .metadata()
             .map_or(0, |file| file.len()),
         0
@@ -237,16 +241,16 @@ async fn one_file_ends_at_its_limit() {
 
 #[tokio::test]
 async fn a_command_in_the_background_that_failed_by_it_says_so_wherever_it_is_asked_about() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let begun = json!({"command": "echo x >> ~/.bashrc", "run_in_background": true});
-    yard.call(begun).await.expect("it starts");
+    setup.call(begun).await.expect("it starts");
     let line = "The owner can allow it: write = [";
     wait_for_some("a line that says so at the end", async || {
-        let told = yard.shell_status("sh_1").await;
+        let told = setup.shell_status("sh_1").await;
         told.lines().last()?.contains(line).then_some(())
     })
     .await;
-    let told = tools::call_tool(&yard.registry, "KillShell", json!({"shell_id": "sh_1"}))
+    let told = tools::call_tool(&setup.registry, "KillShell", json!({"shell_id": "sh_1"}))
         .await
         .expect("it is there");
     assert!(
@@ -267,8 +271,8 @@ async fn a_command_in_the_background_that_failed_by_it_says_so_wherever_it_is_as
 
 #[tokio::test]
 async fn a_failure_that_confinement_does_not_explain_is_told_as_before() {
-    let yard = HostileFixture::new();
-    let reply = yard
+    let setup = HostileFixture::new();
+    let reply = setup
         .call(json!({"command": "ls nothing-here"}))
         .await
         .expect("it runs");
@@ -281,8 +285,8 @@ async fn a_failure_that_confinement_does_not_explain_is_told_as_before() {
 
 #[tokio::test]
 async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
-    let yard = HostileFixture::new();
-    let home = Home::open_home(&yard.path("punie")).expect("the home");
+    let setup = HostileFixture::new();
+    let home = Home::open_home(&setup.path("punie")).expect("the home");
     SecretStore::in_home(&home)
         .set_secret("mailer", &Secret::new("hunter2hunter2".to_owned()))
         .expect("kept");
@@ -291,14 +295,14 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
     let head = "---\nsecretMounts:\n  env: {KEY: mailer}\n  files: {TOKEN: mailer}\n---\nDo it.\n";
     std::fs::write(skill.join("SKILL.md"), head).expect("written");
     let command = "echo \"$TOKEN\" > place; cat \"$TOKEN\" > seen; echo $$ > pid; exec sleep 600";
-    let args = json!({"skill_id": "mailing", "command": command, "working_directory": yard.path("work"),
+    let args = json!({"skill_id": "mailing", "command": command, "working_directory": setup.path("work"),
                       "run_in_background": true});
-    tools::call_tool(&yard.registry, "SkillBash", args)
+    tools::call_tool(&setup.registry, "SkillBash", args)
         .await
         .expect("it runs");
-    wait_until("its secret to be read", || yard.path("work/pid").exists()).await;
-    assert_eq!(yard.read("work/seen"), "hunter2hunter2");
-    let text = yard
+    wait_until("its secret to be read", || setup.path("work/pid").exists()).await;
+    assert_eq!(setup.read("work/seen"), "hunter2hunter2");
+    let text = setup
         .bash("cat \"$(cat place)\"; cat \"/proc/$(cat pid)/environ\"; ls \"$(dirname \"$(cat place)\")\"")
         .await;
     assert!(!text.contains("hunter2"), "{text}");
@@ -308,26 +312,26 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
     );
     assert_eq!(text.matches("No such file").count(), 2, "{text}");
     assert!(
-        std::path::Path::new(yard.read("work/place").trim()).exists(),
+        std::path::Path::new(setup.read("work/place").trim()).exists(),
         "it is there all the while"
     );
 }
 
 #[tokio::test]
 async fn what_the_owner_hides_is_hidden_from_the_next_command_on_once_it_is_there() {
-    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
+    let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         let work = rules.workspaces[0].clone();
         rules
             .hide
             .extend([work.join("private"), work.join("settings.local")]);
     });
-    std::fs::write(yard.path("work/plain"), "plain").expect("written");
-    assert_eq!(yard.bash("cat plain").await, "plain");
-    std::fs::create_dir(yard.path("work/private")).expect("made");
+    std::fs::write(setup.path("work/plain"), "plain").expect("written");
+    assert_eq!(setup.bash("cat plain").await, "plain");
+    std::fs::create_dir(setup.path("work/private")).expect("made");
     for file in ["private/file", "settings.local"] {
-        std::fs::write(yard.path("work").join(file), "the-token").expect("written");
+        std::fs::write(setup.path("work").join(file), "the-token").expect("written");
     }
-    let text = yard
+    let text = setup
         .bash("cat private/file settings.local plain; ls private")
         .await;
     assert!(
@@ -366,24 +370,25 @@ async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
 
 #[tokio::test]
 async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_output_again() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let command = "while [ ! -e go ]; do sleep 0.1; done; echo own > /dev/stdout; echo by-name > /proc/self/fd/1";
-    yard.call(json!({"command": command, "run_in_background": true}))
+    setup
+        .call(json!({"command": command, "run_in_background": true}))
         .await
         .expect("it starts");
-    let home = Home::open_home(&yard.path("punie")).expect("the home");
+    let home = Home::open_home(&setup.path("punie")).expect("the home");
     let mut pipes = std::fs::read_dir(home.shells_dir()).expect("the pipes");
     let pipe = pipes.next().expect("one").expect("a name").path();
-    let text = yard
+    let text = setup
         .bash(&format!(
             "echo forged > {0} || head -c 1 < {0} || exit 7; touch go",
             pipe.display()
         ))
         .await;
     assert!(text.contains("Exit code 7"), "{text}");
-    yard.bash("touch go").await;
+    setup.bash("touch go").await;
     let text = wait_for_some("what it prints", async || {
-        let text = yard.shell_status("sh_1").await;
+        let text = setup.shell_status("sh_1").await;
         text.contains("\nown\nby-name").then_some(text)
     })
     .await;
@@ -392,17 +397,17 @@ async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_out
 
 #[tokio::test]
 async fn a_pipeline_without_a_network_is_told_why_though_it_ends_with_0() {
-    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
+    let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
     let refused = "curl: (6) Could not resolve host: example.com";
-    let text = yard.bash(&format!("echo '{refused}' >&2 | head -1")).await;
+    let text = setup.bash(&format!("echo '{refused}' >&2 | head -1")).await;
     assert!(
         text.contains("no internet access") && !text.contains("Exit code"),
         "{text}"
     );
-    let text = yard.bash(&format!("echo 'a page says {refused}'")).await;
+    let text = setup.bash(&format!("echo 'a page says {refused}'")).await;
     assert!(!text.contains("no internet access"), "{text}");
-    let yard = HostileFixture::with_rules(NetworkAccess::Full, |_| {});
-    let text = yard.bash(&format!("echo '{refused}' >&2 | head -1")).await;
+    let setup = HostileFixture::with_rules(NetworkAccess::Full, |_| {});
+    let text = setup.bash(&format!("echo '{refused}' >&2 | head -1")).await;
     assert!(!text.contains("no internet access"), "{text}");
 }
 

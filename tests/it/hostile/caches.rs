@@ -24,11 +24,11 @@ fn write_file(path: &Path, text: impl AsRef<[u8]>) {
 }
 
 /// Runs a command of this conversation.
-async fn run_bash(yard: &HostileFixture, conversation: &str, command: &str) -> String {
+async fn run_bash(setup: &HostileFixture, conversation: &str, command: &str) -> String {
     let mut cx = ToolContext::for_detached_call(RequestId::new());
     cx.conversation = ConversationId::parse(conversation).expect("an id");
     let args = json!({ "command": command });
-    let reply = tools::call_with(&yard.registry, "Bash", args, cx).await;
+    let reply = tools::call_with(&setup.registry, "Bash", args, cx).await;
     said_by(tools::reply_text(&reply.expect("it runs")))
 }
 
@@ -59,8 +59,8 @@ fn disk_usage(folder: &Path) -> u64 {
 
 #[tokio::test]
 async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_commands_write() {
-    let yard = HostileFixture::new();
-    let user = yard.path("user");
+    let setup = HostileFixture::new();
+    let user = setup.path("user");
     for (path, text) in [
         (".cargo/registry/index", "index"),
         (".cargo/credentials.toml", "token"),
@@ -77,7 +77,7 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
     ] {
         write_file(&user.join(path), text);
     }
-    let text = yard
+    let text = setup
         .bash(
             "cd; cat .cargo/registry/index .npm/_cacache/x .m2/repository/a.jar .cargo/config.toml; echo; git config user.name; \
              cat .cargo/bin/tool .gitconfig .m2/settings.xml; ls .cargo .npm .m2; echo poison > .cargo/registry/index; \
@@ -95,9 +95,9 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
         text.contains("Read-only file system") && text.contains("\nnew"),
         "{text}"
     );
-    assert_eq!(yard.read("user/.cargo/registry/index"), "index");
+    assert_eq!(setup.read("user/.cargo/registry/index"), "index");
     assert!(!user.join(".cache/new").exists() && !user.join(".m2/repository/b.jar").exists());
-    let text = yard
+    let text = setup
         .bash("cd; cat .cargo/registry/index .m2/repository/b.jar")
         .await;
     assert_eq!(text, "poison\njar", "its own, and kept");
@@ -106,52 +106,52 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
         shared: shared.to_vec(),
         empty: Vec::new(),
     };
-    assert_eq!(yard.confinement.caches_in_use(), in_use);
+    assert_eq!(setup.confinement.caches_in_use(), in_use);
 }
 
 #[tokio::test]
 async fn nothing_is_copied_beside_large_caches() {
-    let yard = HostileFixture::new();
-    let registry = yard.path("user/.cargo/registry");
+    let setup = HostileFixture::new();
+    let registry = setup.path("user/.cargo/registry");
     write_file(&registry.join("large"), vec![b'x'; 64 << 20]);
     for number in 0..3000 {
         let folder = registry.join(format!("src/{}", number / 100));
         write_file(&folder.join(number.to_string()), "small");
     }
-    let text = yard
+    let text = setup
         .bash("cd ~/.cargo/registry; stat -c %s large; find src -type f | wc -l")
         .await;
     assert_eq!(text, "67108864\n3000");
-    let size = disk_usage(&yard.path("punie"));
+    let size = disk_usage(&setup.path("punie"));
     assert!(size < 20 << 20, "the home takes {size} bytes");
 }
 
 #[tokio::test]
 async fn what_a_command_removes_is_gone_for_all_conversations_and_the_users_stays_whole() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     for name in ["a/one", "a/two", "b/three"] {
-        write_file(&yard.path("user/.npm/_cacache").join(name), name);
+        write_file(&setup.path("user/.npm/_cacache").join(name), name);
     }
     let files = "cd ~/.npm/_cacache; find . -type f | sort";
     for conversation in ["one", "two"] {
-        let text = run_bash(&yard, conversation, files).await;
+        let text = run_bash(&setup, conversation, files).await;
         assert_eq!(text, "./a/one\n./a/two\n./b/three");
     }
     let both = tokio::join!(
         run_bash(
-            &yard,
+            &setup,
             "one",
             "cd ~/.npm/_cacache; for n in $(seq 200); do echo $n > a/1-$n; done; rm a/one; ls a | wc -l"
         ),
         run_bash(
-            &yard,
+            &setup,
             "two",
             "cd ~/.npm/_cacache; for n in $(seq 200); do echo $n > a/2-$n; done; ls a >/dev/null"
         ),
     );
     assert_eq!(both.1, "", "of {both:?}");
     let text = run_bash(
-        &yard,
+        &setup,
         "two",
         "ls ~/.npm/_cacache/a | wc -l; ls ~/.npm/_cacache/a/one 2>&1",
     )
@@ -160,18 +160,18 @@ async fn what_a_command_removes_is_gone_for_all_conversations_and_the_users_stay
         text.starts_with("401\n") && text.contains("No such file"),
         "{text}"
     );
-    run_bash(&yard, "one", "rm -rf ~/.npm/_cacache ~/.npm/* 2>/dev/null").await;
-    assert_eq!(run_bash(&yard, "two", files).await, "");
+    run_bash(&setup, "one", "rm -rf ~/.npm/_cacache ~/.npm/* 2>/dev/null").await;
+    assert_eq!(run_bash(&setup, "two", files).await, "");
     assert_eq!(
         run_bash(
-            &yard,
+            &setup,
             "two",
             "mkdir ~/.npm/_cacache/a && ls ~/.npm/_cacache/a"
         )
         .await,
         ""
     );
-    assert_eq!(count_files(&yard.path("user/.npm/_cacache")), 3);
+    assert_eq!(count_files(&setup.path("user/.npm/_cacache")), 3);
 }
 
 fn count_files(folder: &Path) -> usize {
@@ -184,8 +184,8 @@ fn count_files(folder: &Path) -> usize {
 
 #[tokio::test]
 async fn the_next_command_sees_what_the_users_tools_changed_and_the_one_that_runs_works_on() {
-    let yard = HostileFixture::new();
-    let package = yard.path("user/.cargo/registry/src/package");
+    let setup = HostileFixture::new();
+    let package = setup.path("user/.cargo/registry/src/package");
     let unpack = |text: &str| {
         for name in ["done", "first", "second"] {
             write_file(&package.join(name), text);
@@ -193,25 +193,28 @@ async fn the_next_command_sees_what_the_users_tools_changed_and_the_one_that_run
     };
     unpack("old");
     let read = "cd ~/.cargo/registry/src/package; cat done first";
-    assert_eq!(yard.bash(read).await, "oldold");
+    assert_eq!(setup.bash(read).await, "oldold");
     // A tool of the user's removes what it unpacked, and unpacks it again.
     fs::remove_dir_all(&package).expect("removed");
-    assert_eq!(run_bash(&yard, "one", "ls ~/.cargo/registry/src").await, "");
+    assert_eq!(
+        run_bash(&setup, "one", "ls ~/.cargo/registry/src").await,
+        ""
+    );
     unpack("new");
     let read = "cd ~/.cargo/registry/src/package; cat done first second; ls | wc -l";
-    assert_eq!(yard.bash(read).await, "newnewnew3");
+    assert_eq!(setup.bash(read).await, "newnewnew3");
     let waits = "cd ~/.cargo/registry/src/package; exec 3< first; echo mine > fourth; touch $OUT/work/waits; \
                  until [ -e $OUT/work/changed ]; do sleep 0.05; done; cat <&3; cat fourth";
     let change = async {
-        wait_until("the command waits", || yard.path("work/waits").exists()).await;
+        wait_until("the command waits", || setup.path("work/waits").exists()).await;
         fs::remove_dir_all(&package).expect("removed");
         unpack("newer");
         // Another command drops what is remembered while this one runs.
-        let text = run_bash(&yard, "other", "cat ~/.cargo/registry/src/package/fourth").await;
+        let text = run_bash(&setup, "other", "cat ~/.cargo/registry/src/package/fourth").await;
         assert_eq!(text, "mine");
-        write_file(&yard.path("work/changed"), "");
+        write_file(&setup.path("work/changed"), "");
     };
-    let (text, ()) = tokio::join!(yard.bash(waits), change);
+    let (text, ()) = tokio::join!(setup.bash(waits), change);
     assert_eq!(text, "newmine");
 }
 
@@ -237,11 +240,11 @@ async fn two_runners_of_a_home_never_write_to_one_layer() {
 }
 
 /// What the running runner says of the caches, read in its own mount namespace.
-async fn published_caches(stage: &RunnerFixture, runner: &RunningProgram) -> CachesInUse {
+async fn published_caches(setup: &RunnerFixture, runner: &RunningProgram) -> CachesInUse {
     let file = format!(
         "/proc/{}/root{}/state/in-force.json",
         runner.pid(),
-        stage.setting.home.display()
+        setup.setting.home.display()
     );
     let read = async || {
         let settings: Value = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
@@ -251,8 +254,8 @@ async fn published_caches(stage: &RunnerFixture, runner: &RunningProgram) -> Cac
     wait_for_some("the caches in force", read).await
 }
 
-async fn run_command(stage: &RunnerFixture, command: &str) -> String {
-    stage
+async fn run_command(setup: &RunnerFixture, command: &str) -> String {
+    setup
         .caller
         .call_and_wait(ToolCall::bash(command))
         .await
@@ -261,46 +264,46 @@ async fn run_command(stage: &RunnerFixture, command: &str) -> String {
 
 #[tokio::test]
 async fn layers_that_a_killed_runners_command_still_uses_are_left_to_it() {
-    let stage = RunnerFixture::new().await;
-    write_file(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    write_file(&setup.setting.logs.join(".npm/_cacache/x"), "the user's");
+    let runner = setup.run();
     let shell = json!({
         "command": "cd ~/.npm/_cacache; echo left > mine; while sleep 0.1; do date > alive; done",
         "run_in_background": true
     });
-    let shell = stage
+    let shell = setup
         .caller
         .call_and_wait(ToolCall::new("Bash", &shell))
         .await
         .text();
-    let layer = stage
+    let layer = setup
         .setting
         .home
         .join("commands/caches/1/.npm-_cacache/upper");
     wait_until("the command writes", || layer.join("alive").exists()).await;
     runner.kill();
-    let next = stage.run();
+    let next = setup.run();
     let read = "cat ~/.npm/_cacache/x ~/.npm/_cacache/mine 2>/dev/null; true";
     assert!(
-        run_command(&stage, read).await.starts_with("the user's"),
+        run_command(&setup, read).await.starts_with("the user's"),
         "{shell}"
     );
-    run_command(&stage, "echo next > ~/.npm/_cacache/mine").await;
+    run_command(&setup, "echo next > ~/.npm/_cacache/mine").await;
     assert_eq!(
         fs::read_to_string(layer.join("mine")).expect("there"),
         "left\n"
     );
     let kill = json!({ "shell_id": "sh_1" });
-    let killed = stage
+    let killed = setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &kill))
         .await;
     assert_eq!(killed.verdict().0, "ok", "{killed:?}");
     next.terminate();
     next.end().await;
-    let last = stage.run();
+    let last = setup.run();
     assert!(
-        run_command(&stage, read)
+        run_command(&setup, read)
             .await
             .starts_with("the user'sleft")
     );
@@ -310,13 +313,13 @@ async fn layers_that_a_killed_runners_command_still_uses_are_left_to_it() {
 #[tokio::test]
 #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 async fn in_a_container_the_caches_are_empty_and_status_says_why() {
-    let stage = RunnerFixture::new().await;
-    write_file(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
-    let layers = stage.file("../layers");
+    let setup = RunnerFixture::new().await;
+    write_file(&setup.setting.logs.join(".npm/_cacache/x"), "the user's");
+    let layers = setup.file("../layers");
     for name in ["upper", "work"] {
         fs::create_dir_all(layers.join(name)).expect("made");
     }
-    let (home, layers) = (stage.setting.home.display(), layers.display());
+    let (home, layers) = (setup.setting.home.display(), layers.display());
     let mount = format!(
         "mount -t overlay overlay -o lowerdir={home},upperdir={layers}/upper,workdir={layers}/work,userxattr {home}"
     );
@@ -336,14 +339,14 @@ async fn in_a_container_the_caches_are_empty_and_status_says_why() {
         &start,
         env!("CARGO_BIN_EXE_punie-runner"),
     ]);
-    let runner = RunningProgram::launch(&stage.setting, command, &[]);
+    let runner = RunningProgram::launch(&setup.setting, command, &[]);
     let text = run_command(
-        &stage,
+        &setup,
         "ls ~/.npm/_cacache; echo mine > ~/.npm/_cacache/mine && echo wrote",
     )
     .await;
     assert_eq!(text.lines().next(), Some("wrote"), "{text}");
-    let text = run_command(&stage, "cat ~/.npm/_cacache/mine").await;
+    let text = run_command(&setup, "cat ~/.npm/_cacache/mine").await;
     assert!(text.starts_with("mine"), "kept: {text}");
     let why = "the runner's home lies on an overlay, as in a container".to_owned();
     let path = ".npm/_cacache".to_owned();
@@ -351,22 +354,22 @@ async fn in_a_container_the_caches_are_empty_and_status_says_why() {
         shared: Vec::new(),
         empty: vec![EmptyCache { path, why }],
     };
-    assert_eq!(published_caches(&stage, &runner).await, in_use);
+    assert_eq!(published_caches(&setup, &runner).await, in_use);
 }
 
 #[tokio::test]
 async fn status_says_which_caches_are_shared_and_what_the_home_takes() {
-    let stage = RunnerFixture::new().await;
-    write_file(&stage.setting.logs.join(".npm/_cacache/x"), "the user's");
+    let setup = RunnerFixture::new().await;
+    write_file(&setup.setting.logs.join(".npm/_cacache/x"), "the user's");
     write_file(
-        &stage.setting.home.join("command-home/.npm/_cacache/x"),
+        &setup.setting.home.join("command-home/.npm/_cacache/x"),
         vec![b'x'; 1 << 20],
     );
-    let runner = stage.run();
-    published_caches(&stage, &runner).await;
+    let runner = setup.run();
+    published_caches(&setup, &runner).await;
     runner.logs("removed the copies of your caches").await;
-    assert!(!stage.setting.home.join("command-home").exists());
-    let text = stage.command(&["status", "-v"]).await.out;
+    assert!(!setup.setting.home.join("command-home").exists());
+    let text = setup.command(&["status", "-v"]).await.out;
     assert!(text.contains("shared with commands"), "{text}");
     assert!(text.contains(".npm/_cacache"), "{text}");
     assert!(
@@ -374,25 +377,25 @@ async fn status_says_which_caches_are_shared_and_what_the_home_takes() {
         "{text}"
     );
     let size =
-        stage.command(&["--json", "status", "-v"]).await.json()["homeSize"]["total"].as_u64();
+        setup.command(&["--json", "status", "-v"]).await.json()["homeSize"]["total"].as_u64();
     assert!(size.is_some_and(|size| size < 20 << 20), "{size:?}");
 }
 
 #[tokio::test]
 async fn copied_settings_of_an_earlier_version_are_removed_and_status_says_so_once() {
-    let stage = RunnerFixture::new().await;
-    let copy = stage.setting.home.join("commands/home/.gitconfig");
+    let setup = RunnerFixture::new().await;
+    let copy = setup.setting.home.join("commands/home/.gitconfig");
     write_file(&copy, "[sendemail]\n\tsmtpPass = of-earlier\n");
-    let runner = stage.run();
+    let runner = setup.run();
     runner.logs("had copied of your settings").await;
     assert_eq!(fs::read_to_string(&copy).expect("there"), "");
     let said = "had copied of your settings";
-    let text = stage.command(&["status"]).await.out;
+    let text = setup.command(&["status"]).await.out;
     assert!(text.contains(said), "{text}");
-    stage.command(&["ack"]).await;
+    setup.command(&["ack"]).await;
     drop(runner);
-    let runner = stage.run();
-    published_caches(&stage, &runner).await;
-    let text = stage.command(&["status"]).await.out;
+    let runner = setup.run();
+    published_caches(&setup, &runner).await;
+    let text = setup.command(&["status"]).await.out;
     assert!(!text.contains(said), "{text}");
 }

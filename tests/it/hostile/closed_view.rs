@@ -133,14 +133,14 @@ fn plant_secrets(home: &Path) -> Vec<PathBuf> {
 
 #[tokio::test]
 async fn no_tool_reads_a_secret_of_the_home_whether_a_list_names_it_or_not() {
-    let yard = HostileFixture::new();
-    let paths = plant_secrets(&yard.path("user"));
+    let setup = HostileFixture::new();
+    let paths = plant_secrets(&setup.path("user"));
     let list: Vec<String> = paths
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    std::fs::write(yard.path("work/list"), list.join("\n") + "\n").expect("written");
-    let text = yard
+    std::fs::write(setup.path("work/list"), list.join("\n") + "\n").expect("written");
+    let text = setup
         .bash(
             "while read -r path; do cat \"$path\"; cp \"$path\" copy; ln \"$path\" link; done < list 2>/dev/null; \
              grep -rs a-secret-of \"$HOME\" /tmp /run /root /home /proc/1/root 2>/dev/null; cat copy link 2>/dev/null; \
@@ -185,12 +185,12 @@ fn without_a_view_the_lists_hold_and_this_gets_through() {
 
 #[tokio::test]
 async fn no_socket_of_another_program_is_reached_wherever_it_is() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let own = uuid::Uuid::new_v4().simple().to_string();
     let mut folders = vec![
-        yard.path("user/.cache/x"),
-        yard.path("user/.config/app/run"),
-        yard.path("user/.nvm/alias"),
+        setup.path("user/.cache/x"),
+        setup.path("user/.config/app/run"),
+        setup.path("user/.nvm/alias"),
     ];
     let elsewhere = [
         "/tmp", "/var/tmp", "/run", "/opt", "/srv", "/var/lib", "/dev/shm",
@@ -219,9 +219,9 @@ async fn no_socket_of_another_program_is_reached_wherever_it_is() {
                   (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):\n  try:\n   s = \
                   socket.socket(socket.AF_UNIX, kind); s.connect(path); print('reached', line)\n  except OSError: pass\n\
                   print('end')\n";
-    std::fs::write(yard.path("work/list"), paths.join("\n")).expect("written");
-    std::fs::write(yard.path("work/dial.py"), python).expect("written");
-    let text = yard.bash("python3 dial.py").await;
+    std::fs::write(setup.path("work/list"), paths.join("\n")).expect("written");
+    std::fs::write(setup.path("work/dial.py"), python).expect("written");
+    let text = setup.bash("python3 dial.py").await;
     let reached: Vec<bool> = daemons
         .iter()
         .map(|daemon| daemon.set_nonblocking(true).and(daemon.accept()).is_ok())
@@ -238,7 +238,7 @@ async fn no_socket_of_another_program_is_reached_wherever_it_is() {
 
 #[tokio::test]
 async fn temporary_files_are_a_conversations_own_and_stay_for_its_next_command() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let name = format!("punie-{}", uuid::Uuid::new_v4().simple());
     let write = format!(
         "for at in /tmp /var/tmp /dev/shm; do echo kept > $at/{name} || exit; done; echo $TMPDIR"
@@ -247,7 +247,7 @@ async fn temporary_files_are_a_conversations_own_and_stay_for_its_next_command()
         let args = json!({ "command": command });
         let mut cx = ToolContext::for_detached_call(RequestId::new());
         cx.conversation = ConversationId::parse(conversation).expect("an id");
-        let reply = tools::call_with(&yard.registry, "Bash", args, cx)
+        let reply = tools::call_with(&setup.registry, "Bash", args, cx)
             .await
             .expect("it runs");
         tools::reply_text(&reply).to_owned()
@@ -284,15 +284,15 @@ async fn commands_reach_the_chosen_ports_of_this_machine_and_no_others() {
         port
     };
     let (open, closed) = (serve(), serve());
-    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
+    let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         rules.local_ports = vec![open];
     });
     let ask = |port: u16| {
         format!("exec 3<>/dev/tcp/127.0.0.1/{port} && printf ping >&3 && head -c 4 <&3")
     };
-    assert_eq!(yard.bash(&ask(open)).await, "ping");
-    assert_eq!(yard.bash(&ask(open)).await, "ping", "and again");
-    let text = yard.bash(&ask(closed)).await;
+    assert_eq!(setup.bash(&ask(open)).await, "ping");
+    assert_eq!(setup.bash(&ask(open)).await, "ping", "and again");
+    let text = setup.bash(&ask(closed)).await;
     assert!(text.contains("Connection refused"), "{text}");
     assert!(
         text.contains(&format!("local_ports = [{closed}]")),
@@ -302,16 +302,16 @@ async fn commands_reach_the_chosen_ports_of_this_machine_and_no_others() {
 
 #[tokio::test]
 async fn odd_files_in_the_folders_of_commands_keep_no_later_command_from_running() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let spoil = "cd; rm -rf .julia/* .cargo/* 2>/dev/null; mkfifo .julia/bin; echo x > .cargo/bin; ln -s /etc .cabal/bin; chmod 000 .npm .cache; \
                  echo spoilt";
-    assert_eq!(yard.bash(spoil).await, "spoilt");
+    assert_eq!(setup.bash(spoil).await, "spoilt");
     for name in [".julia/bin", ".cargo/bin", ".cabal/bin"] {
-        std::fs::create_dir_all(yard.path("user").join(name)).expect("made");
+        std::fs::create_dir_all(setup.path("user").join(name)).expect("made");
     }
     // What is installed meanwhile needs a new view.
-    std::fs::create_dir(yard.path("user/.nvm")).expect("made");
-    let text = yard
+    std::fs::create_dir(setup.path("user/.nvm")).expect("made");
+    let text = setup
         .bash("ls -d ~/.nvm && touch ~/.npm/x ~/.cache/x && echo ran")
         .await;
     assert!(text.ends_with("ran"), "{text}");
@@ -320,13 +320,13 @@ async fn odd_files_in_the_folders_of_commands_keep_no_later_command_from_running
         let mut cx = ToolContext::for_detached_call(RequestId::new());
         cx.conversation = ConversationId::parse(conversation).expect("an id");
         let args = json!({ "command": command });
-        let reply = tools::call_with(&yard.registry, "Bash", args, cx).await;
+        let reply = tools::call_with(&setup.registry, "Bash", args, cx).await;
         tools::reply_text(&reply.expect("it runs")).to_owned()
     };
     let exchange = "for at in \"$OUT\"/punie/tmp/c-*; do mv $at/tmp $at/gone; ln -s / $at/tmp; done 2>/dev/null; echo tried";
-    let exchange = exchange.replace("\"$OUT\"", &yard.path("").display().to_string());
+    let exchange = exchange.replace("\"$OUT\"", &setup.path("").display().to_string());
     assert_eq!(bash(&exchange).await, "tried");
-    std::fs::create_dir(yard.path("user/.pyenv")).expect("made");
+    std::fs::create_dir(setup.path("user/.pyenv")).expect("made");
     assert_eq!(
         bash("echo x > /tmp/x && ls -d ~/.pyenv >/dev/null && echo ran").await,
         "ran"

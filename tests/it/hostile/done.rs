@@ -18,13 +18,16 @@ struct SandboxedRunner {
 
 impl SandboxedRunner {
     async fn new(sandbox: &str) -> Self {
-        let stage = RunnerFixture::without_listener(&format!("[sandbox]\n{sandbox}\n")).await;
-        let user = &stage.setting.logs;
+        let setup = RunnerFixture::without_listener(&format!("[sandbox]\n{sandbox}\n")).await;
+        let user = &setup.setting.logs;
         std::fs::create_dir(user.join(".ssh")).expect("made");
         std::fs::write(user.join(".ssh/id_rsa"), "the-private-key").expect("written");
         std::fs::write(user.join(".bashrc"), "rc\n").expect("written");
-        let program = stage.run();
-        Self { stage, program }
+        let program = setup.run();
+        Self {
+            stage: setup,
+            program,
+        }
     }
 
     /// What a command prints and what is said of it; it ran fully confined.

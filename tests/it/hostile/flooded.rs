@@ -25,11 +25,11 @@ fn make_repository_in(folder: &Path) {
 
 #[tokio::test]
 async fn a_flood_of_folders_uncovers_no_repository_and_hides_no_new_one() {
-    let yard = HostileFixture::new();
-    make_repository_in(&yard.path("work/project"));
-    let made = yard.bash("mkdir $(seq 1 3000) && ls | wc -l").await;
+    let setup = HostileFixture::new();
+    make_repository_in(&setup.path("work/project"));
+    let made = setup.bash("mkdir $(seq 1 3000) && ls | wc -l").await;
     assert_eq!(made, "3001");
-    let new = yard
+    let new = setup
         .bash("mkdir new && cd new && git init -q && echo x > .git/hooks/pre-push")
         .await;
     assert!(
@@ -43,34 +43,34 @@ async fn a_flood_of_folders_uncovers_no_repository_and_hides_no_new_one() {
             "echo x > $D/.git/hooks/pre-push",
             "mv $D/.git other",
         ] {
-            expect_failure(&yard, &format!("D={folder}; {command}")).await;
+            expect_failure(&setup, &format!("D={folder}; {command}")).await;
         }
     }
 }
 
 #[tokio::test]
 async fn empty_repositories_push_out_none_that_lies_deeper() {
-    let yard = HostileFixture::new();
-    make_repository_in(&yard.path("work/host/a/b"));
+    let setup = HostileFixture::new();
+    make_repository_in(&setup.path("work/host/a/b"));
     for number in 0..70 {
-        fs::create_dir_all(yard.path(&format!("work/00/r{number}/.git"))).expect("made");
+        fs::create_dir_all(setup.path(&format!("work/00/r{number}/.git"))).expect("made");
     }
     for command in [
         "echo x >> $D/.git/config",
         "echo x > $D/.git/hooks/pre-commit",
         "mv $D/.git other",
     ] {
-        expect_failure(&yard, &format!("D=host/a/b; {command}")).await;
+        expect_failure(&setup, &format!("D=host/a/b; {command}")).await;
     }
 }
 
 #[tokio::test]
 async fn where_not_all_repositories_are_protected_that_is_said_once() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     for number in 0..600 {
-        fs::create_dir_all(yard.path(&format!("work/many/r{number}/.git"))).expect("made");
+        fs::create_dir_all(setup.path(&format!("work/many/r{number}/.git"))).expect("made");
     }
-    let reply = yard
+    let reply = setup
         .call(json!({"command": "true"}))
         .await
         .expect("it runs");
@@ -79,17 +79,17 @@ async fn where_not_all_repositories_are_protected_that_is_said_once() {
         "{:?}",
         reply.meta.warnings
     );
-    let again = yard
+    let again = setup
         .call(json!({"command": "true"}))
         .await
         .expect("it runs");
     assert_eq!(again.meta.warnings, [""; 0]);
     // Of too many folders, likewise.
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     for number in 0..17_000 {
-        fs::create_dir(yard.path(&format!("work/{number}"))).expect("made");
+        fs::create_dir(setup.path(&format!("work/{number}"))).expect("made");
     }
-    let reply = yard
+    let reply = setup
         .call(json!({"command": "true"}))
         .await
         .expect("it runs");
@@ -102,15 +102,15 @@ async fn where_not_all_repositories_are_protected_that_is_said_once() {
 
 #[tokio::test]
 async fn a_new_hook_is_told_of_among_any_number_of_examples() {
-    let yard = HostileFixture::new();
-    let text = yard
+    let setup = HostileFixture::new();
+    let text = setup
         .bash("git init -q p && cd p/.git/hooks && touch $(seq -f %g.sample 1 3000) && echo x > pre-push")
         .await;
     assert!(
         text.contains(&format!("work/p/.git/hooks/pre-push {APPEARED}")),
         "{text}"
     );
-    let text = yard
+    let text = setup
         .bash("git init -q q && cd q/.git/hooks && touch $(seq 1 3000)")
         .await;
     assert_eq!(text.matches("work/q/.git/hooks/").count(), 5, "{text}");
@@ -203,21 +203,21 @@ fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
 
 #[tokio::test]
 async fn a_flood_of_modules_has_them_kept_as_a_whole_and_commands_run_on() {
-    let yard = fixture_with_repository(NetworkAccess::Loopback);
-    fs::create_dir_all(yard.path("work/.git/modules/a/b/hooks")).expect("made");
-    fs::write(yard.path("work/.git/modules/a/b/config"), "[core]\n").expect("written");
-    let text = yard
+    let setup = fixture_with_repository(NetworkAccess::Loopback);
+    fs::create_dir_all(setup.path("work/.git/modules/a/b/hooks")).expect("made");
+    fs::write(setup.path("work/.git/modules/a/b/config"), "[core]\n").expect("written");
+    let text = setup
         .bash("mkdir -p .git/modules/e{1..100}/x && echo made; grep -c /modules/e /proc/self/mountinfo; true")
         .await;
     assert_eq!(text, "made\n0");
-    let text = yard
+    let text = setup
         .bash("grep -c /modules/e /proc/self/mountinfo; grep -c /modules/a /proc/self/mountinfo")
         .await;
     assert_eq!(text, "0\n4", "what leads to none is no mount");
-    let text = yard
+    let text = setup
         .bash("mkdir -p .git/modules/{1..60}/{1..60} && echo made")
         .await;
-    let modules = yard.path("work/.git/modules").display().to_string();
+    let modules = setup.path("work/.git/modules").display().to_string();
     assert!(
         text.starts_with("made") && text.contains(&format!("write = [{modules:?}]")),
         "{text}"
@@ -229,21 +229,22 @@ async fn a_flood_of_modules_has_them_kept_as_a_whole_and_commands_run_on() {
         "mkdir .git/modules/61",
         "mv .git/modules other",
     ] {
-        expect_failure(&yard, command).await;
+        expect_failure(&setup, command).await;
     }
     assert_eq!(
-        yard.bash("git commit -q --allow-empty -m two && git log --format=%s -1")
+        setup
+            .bash("git commit -q --allow-empty -m two && git log --format=%s -1")
             .await,
         "two"
     );
     // As with working trees, of which there can be too many too.
     for number in 0..1_000 {
-        fs::create_dir_all(yard.path(&format!("work/.git/worktrees/w{number}"))).expect("made");
+        fs::create_dir_all(setup.path(&format!("work/.git/worktrees/w{number}"))).expect("made");
     }
     for command in [
         "echo /x > .git/worktrees/w999/commondir",
         "mv .git/worktrees/w999 .git/worktrees/x",
     ] {
-        expect_failure(&yard, command).await;
+        expect_failure(&setup, command).await;
     }
 }

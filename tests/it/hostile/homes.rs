@@ -17,9 +17,9 @@ fn file_mode(path: &Path) -> u32 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is() {
-    let stage = RunnerFixture::new().await;
-    let home = &stage.setting.home;
-    stage.ask(ToolCall::bash("echo ran >> effects")).await;
+    let setup = RunnerFixture::new().await;
+    let home = &setup.setting.home;
+    setup.ask(ToolCall::bash("echo ran >> effects")).await;
     for (place, loose) in [
         ("state", 0o755),
         ("state", 0o710),
@@ -37,7 +37,7 @@ async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is(
         let before = file_mode(&path);
         set_mode(&path, loose);
         for args in [&["run"][..], &["--once"]] {
-            let ended = stage.command(args).await;
+            let ended = setup.command(args).await;
             assert_eq!(ended.code, Some(77), "{place} {loose:o}: {ended:?}");
             let said = format!("{}{}", ended.out, ended.log);
             assert!(
@@ -52,9 +52,9 @@ async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is(
         );
         set_mode(&path, before);
     }
-    assert_eq!(stage.read("effects"), "", "nothing ran meanwhile");
-    stage.once().await;
-    assert_eq!(stage.read("effects"), "ran\n", "closed again, it starts");
+    assert_eq!(setup.read("effects"), "", "nothing ran meanwhile");
+    setup.once().await;
+    assert_eq!(setup.read("effects"), "ran\n", "closed again, it starts");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,11 +65,11 @@ async fn h104_a_home_of_another_user_is_not_started_on() {
     ) {
         return;
     }
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for place in ["state", "keys/device.ed25519", ""] {
-        let path = stage.setting.home.join(place);
+        let path = setup.setting.home.join(place);
         std::os::unix::fs::chown(&path, Some(65_534), None).expect("given away");
-        let ended = stage.command(&["run"]).await;
+        let ended = setup.command(&["run"]).await;
         assert_eq!(ended.code, Some(77), "{place}: {ended:?}");
         std::os::unix::fs::chown(&path, Some(0), None).expect("taken back");
     }

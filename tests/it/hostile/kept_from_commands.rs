@@ -53,14 +53,14 @@ pub(super) fn make_repository(work: &Path) {
 }
 
 pub(super) fn fixture_with_repository(network: NetworkAccess) -> HostileFixture {
-    let yard = HostileFixture::with_rules(network, |_| {});
-    make_repository(&yard.path("work"));
-    yard
+    let setup = HostileFixture::with_rules(network, |_| {});
+    make_repository(&setup.path("work"));
+    setup
 }
 
 /// A command runs and does not do it.
-pub(super) async fn expect_failure(yard: &HostileFixture, command: &str) {
-    let text = yard.bash(&format!("{command} || exit 7")).await;
+pub(super) async fn expect_failure(setup: &HostileFixture, command: &str) {
+    let text = setup.bash(&format!("{command} || exit 7")).await;
     assert!(text.contains("Exit code 7"), "{command}: {text}");
 }
 
@@ -71,8 +71,8 @@ async fn what_is_there_can_be_neither_written_nor_moved_nor_reached_from_inside(
         NetworkAccess::None,
         NetworkAccess::Full,
     ] {
-        let yard = fixture_with_repository(network);
-        let config = yard.read("work/.git/config");
+        let setup = fixture_with_repository(network);
+        let config = setup.read("work/.git/config");
         for command in [
             "echo x >> .git/config",
             "echo x > .git/hooks/pre-commit",
@@ -91,29 +91,29 @@ async fn what_is_there_can_be_neither_written_nor_moved_nor_reached_from_inside(
             "mount -o remount,rw .git/config",
             "umount .git/config",
         ] {
-            expect_failure(&yard, command).await;
+            expect_failure(&setup, command).await;
         }
         for folder in [".git", ".git/hooks", "deep/er"] {
             let command = "echo x > pre-commit; echo x > config; echo x > .envrc; true";
             let args = json!({"command": command, "working_directory": folder});
-            yard.call(args).await.expect("it runs");
+            setup.call(args).await.expect("it runs");
         }
-        assert_eq!(yard.read("work/.git/config"), config);
-        assert_eq!(yard.read("work/.git/hooks/pre-push"), "hook");
-        assert!(!yard.path("work/.git/hooks/pre-commit").exists());
-        assert_eq!(yard.read("work/.vscode/tasks.json"), "{}");
+        assert_eq!(setup.read("work/.git/config"), config);
+        assert_eq!(setup.read("work/.git/hooks/pre-push"), "hook");
+        assert!(!setup.path("work/.git/hooks/pre-commit").exists());
+        assert_eq!(setup.read("work/.vscode/tasks.json"), "{}");
         assert_eq!(
-            (yard.read("work/.envrc"), yard.read("work/deep/er/.envrc")),
+            (setup.read("work/.envrc"), setup.read("work/deep/er/.envrc")),
             ("rc".into(), "rc".into())
         );
-        assert_eq!(yard.read("work/sub/.git/config"), "[core]\n");
+        assert_eq!(setup.read("work/sub/.git/config"), "[core]\n");
     }
 }
 
 #[tokio::test]
 async fn everyday_work_in_a_repository_goes_on() {
-    let yard = fixture_with_repository(NetworkAccess::Loopback);
-    let text = yard
+    let setup = fixture_with_repository(NetworkAccess::Loopback);
+    let text = setup
         .bash(
             "set -e; echo two >> a.txt; git add a.txt; git commit -q -m two; git checkout -q -b topic; echo three >> a.txt; \
              git stash -q; git stash pop -q; git commit -q -am three; git checkout -q main; git merge -q topic; git tag v1; \
@@ -123,14 +123,14 @@ async fn everyday_work_in_a_repository_goes_on() {
         .await;
     assert_eq!(text.lines().next(), Some("three"), "{text}");
     // Another repository, whole, in one command.
-    let text = yard
+    let text = setup
         .bash("git clone -q . clone && cd clone && git remote add up .. && git remote")
         .await;
     assert_eq!(
         text, "origin\nup",
         "a repository that runs nothing is no news"
     );
-    let text = yard
+    let text = setup
         .bash("git init -q odd && git -C odd config core.pager x; echo x > odd/.git/hooks/pre-push")
         .await;
     for path in ["config", "hooks/pre-push"] {
@@ -140,22 +140,22 @@ async fn everyday_work_in_a_repository_goes_on() {
         );
     }
     // And gone again, by the plain program.
-    assert_eq!(yard.bash("mv clone gone && echo moved").await, "moved");
+    assert_eq!(setup.bash("mv clone gone && echo moved").await, "moved");
 }
 
 #[tokio::test]
 async fn what_git_would_write_there_fails_with_the_setting_that_would_allow_it() {
-    let yard = fixture_with_repository(NetworkAccess::Loopback);
-    run_git(&yard.path("work"), &["remote", "add", "origin", "."]);
-    run_git(&yard.path("work"), &["fetch", "-q", "origin"]);
-    let config = yard.path("work/.git/config");
+    let setup = fixture_with_repository(NetworkAccess::Loopback);
+    run_git(&setup.path("work"), &["remote", "add", "origin", "."]);
+    run_git(&setup.path("work"), &["fetch", "-q", "origin"]);
+    let config = setup.path("work/.git/config");
     for command in [
         "git config user.name b",
         "git remote add up ..",
         "git checkout -q -b x origin/main; git config --get branch.x.merge",
         "git branch -q spare; git branch -q -D spare; git branch --list spare",
     ] {
-        let text = yard.bash(command).await;
+        let text = setup.bash(command).await;
         let line = format!(
             "This is because commands may not change {0}: git runs what is configured there. The owner can allow it: \
              write = [\"{0}\"] under [sandbox] in config.toml. It takes effect at once.",
@@ -167,7 +167,7 @@ async fn what_git_would_write_there_fails_with_the_setting_that_would_allow_it()
             "{command}: {text}"
         );
     }
-    let text = yard.bash("mv .git elsewhere").await;
+    let text = setup.bash("mv .git elsewhere").await;
     assert!(
         text.contains("commands may not move or remove") && text.contains("/work/.git\"]"),
         "{text}"
@@ -176,7 +176,7 @@ async fn what_git_would_write_there_fails_with_the_setting_that_would_allow_it()
 
 #[tokio::test]
 async fn a_name_under_write_wins() {
-    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
+    let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         let work = rules.workspaces[0].clone();
         rules
             .write
@@ -184,24 +184,24 @@ async fn a_name_under_write_wins() {
         // What is above a workspace names none of its paths.
         rules.write.push(work.parent().expect("around").to_owned());
     });
-    make_repository(&yard.path("work"));
-    let text = yard
+    make_repository(&setup.path("work"));
+    let text = setup
         .bash("git config user.name b && echo x > .vscode/tasks.json && git config user.name")
         .await;
     assert_eq!(text, "b");
-    expect_failure(&yard, "echo x > .git/hooks/pre-push").await;
+    expect_failure(&setup, "echo x > .git/hooks/pre-push").await;
 }
 
 #[tokio::test]
 async fn what_is_free_leads_nowhere_else_once_a_command_has_made_a_link_of_it() {
-    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
+    let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         let freed = rules.workspaces[0].join(".git/config");
         rules.write.push(freed);
     });
-    make_repository(&yard.path("work"));
-    std::fs::write(yard.path("outside/kept"), "kept").expect("written");
-    let outside = yard.path("outside").display().to_string();
-    let text = yard
+    make_repository(&setup.path("work"));
+    std::fs::write(setup.path("outside/kept"), "kept").expect("written");
+    let outside = setup.path("outside").display().to_string();
+    let text = setup
         .bash(&format!(
             "mv .git/config mine && ln -s {outside} .git/config && echo linked"
         ))
@@ -212,10 +212,10 @@ async fn what_is_free_leads_nowhere_else_once_a_command_has_made_a_link_of_it() 
         format!("echo x > {outside}/made"),
         "ls .git/config/".to_owned(),
     ] {
-        expect_failure(&yard, &command).await;
+        expect_failure(&setup, &command).await;
     }
-    assert!(!yard.path("outside/made").exists());
-    let text = yard
+    assert!(!setup.path("outside/made").exists());
+    let text = setup
         .bash("rm .git/config && mv mine .git/config && git config user.name b && git config user.name")
         .await;
     assert_eq!(text, "b", "and is so again");
@@ -223,8 +223,8 @@ async fn what_is_free_leads_nowhere_else_once_a_command_has_made_a_link_of_it() 
 
 #[tokio::test]
 async fn a_repository_in_a_folder_of_projects_is_kept_too_and_worked_in() {
-    let yard = HostileFixture::new();
-    let repository = yard.path("work/host/team/project");
+    let setup = HostileFixture::new();
+    let repository = setup.path("work/host/team/project");
     std::fs::create_dir_all(&repository).expect("made");
     make_repository(&repository);
     for command in [
@@ -232,9 +232,9 @@ async fn a_repository_in_a_folder_of_projects_is_kept_too_and_worked_in() {
         "echo x > $D/.git/hooks/pre-commit",
         "mv $D/.git other",
     ] {
-        expect_failure(&yard, &format!("D=host/team/project; {command}")).await;
+        expect_failure(&setup, &format!("D=host/team/project; {command}")).await;
     }
-    let text = yard
+    let text = setup
         .bash("git -C host/team/project commit -q --allow-empty -m two && echo done")
         .await;
     assert_eq!(text, "done");
@@ -242,13 +242,13 @@ async fn a_repository_in_a_folder_of_projects_is_kept_too_and_worked_in() {
 
 #[tokio::test]
 async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
-    let yard = fixture_with_repository(NetworkAccess::Loopback);
+    let setup = fixture_with_repository(NetworkAccess::Loopback);
     run_git(
-        &yard.path("work"),
+        &setup.path("work"),
         &["worktree", "add", "-q", "tree", "-b", "other"],
     );
-    std::fs::create_dir_all(yard.path("work/.git/modules/a/b/hooks")).expect("made");
-    std::fs::write(yard.path("work/.git/modules/a/b/config"), "[core]\n").expect("written");
+    std::fs::create_dir_all(setup.path("work/.git/modules/a/b/hooks")).expect("made");
+    std::fs::write(setup.path("work/.git/modules/a/b/config"), "[core]\n").expect("written");
     for command in [
         "mv .git/modules .git/before",
         "mv .git/modules/a .git/modules/before",
@@ -258,9 +258,9 @@ async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
         "echo /elsewhere > .git/worktrees/tree/commondir",
         "rm -f .git/worktrees/tree/commondir",
     ] {
-        expect_failure(&yard, command).await;
+        expect_failure(&setup, command).await;
     }
-    let text = yard
+    let text = setup
         .bash("cd tree && echo x > new && git add new && git commit -q -m new && git log --format=%s -1")
         .await;
     assert_eq!(text, "new");
@@ -268,8 +268,8 @@ async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
 
 #[tokio::test]
 async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
-    let yard = HostileFixture::new();
-    let reply = yard
+    let setup = HostileFixture::new();
+    let reply = setup
         // In one step: the guard may look between the making of a file and the writing of its text.
         .call(json!({"command": "mkdir .vscode && echo {} > made && mv made .vscode/tasks.json"}))
         .await;
@@ -277,7 +277,7 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     let line = format!(
         "{} {APPEARED}: an editor runs what is configured there. It could not be moved to the trash (there is no trash here). \
          The owner should look at it before it is used.",
-        yard.path("work/.vscode/tasks.json").display()
+        setup.path("work/.vscode/tasks.json").display()
     );
     assert_eq!(
         tools::reply_text(&reply).lines().last(),
@@ -285,28 +285,28 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     );
     assert_eq!(reply.meta.warnings, [line]);
     assert_eq!(
-        yard.bash("echo quiet").await,
+        setup.bash("echo quiet").await,
         "quiet",
         "it is no news any more"
     );
     // Of a command in the background when it has ended.
     let begun = json!({"command": "echo x > .envrc", "run_in_background": true});
-    yard.call(begun).await.expect("it starts");
+    setup.call(begun).await.expect("it starts");
     wait_for_some("what appeared by it", async || {
-        let told = yard.shell_status("sh_1").await;
+        let told = setup.shell_status("sh_1").await;
         told.contains(".envrc appeared").then_some(())
     })
     .await;
     // And of one that was stopped.
     let begun =
         json!({"command": "echo x > .mcp.json; echo made; sleep 600", "run_in_background": true});
-    yard.call(begun).await.expect("it starts");
+    setup.call(begun).await.expect("it starts");
     wait_for_some("its change", async || {
-        let told = yard.shell_status("sh_2").await;
+        let told = setup.shell_status("sh_2").await;
         told.contains("\nmade\n").then_some(())
     })
     .await;
-    let stopped = tools::call_tool(&yard.registry, "KillShell", json!({"shell_id": "sh_2"}))
+    let stopped = tools::call_tool(&setup.registry, "KillShell", json!({"shell_id": "sh_2"}))
         .await
         .expect("it ends");
     let text = tools::reply_text(&stopped);
@@ -315,13 +315,13 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
 
 #[tokio::test]
 async fn the_view_of_others_is_left_as_it_is() {
-    let yard = fixture_with_repository(NetworkAccess::Loopback);
+    let setup = fixture_with_repository(NetworkAccess::Loopback);
     let begun = json!({"command": "echo up; sleep 600", "run_in_background": true});
-    yard.call(begun).await.expect("it starts");
-    std::fs::write(yard.path("work/.envrc"), "the owner's").expect("the owner writes");
-    std::fs::rename(yard.path("work/.vscode"), yard.path("work/old")).expect("and moves");
-    assert_eq!(yard.read("work/.envrc"), "the owner's");
-    tools::call_tool(&yard.registry, "KillShell", json!({"shell_id": "sh_1"}))
+    setup.call(begun).await.expect("it starts");
+    std::fs::write(setup.path("work/.envrc"), "the owner's").expect("the owner writes");
+    std::fs::rename(setup.path("work/.vscode"), setup.path("work/old")).expect("and moves");
+    assert_eq!(setup.read("work/.envrc"), "the owner's");
+    tools::call_tool(&setup.registry, "KillShell", json!({"shell_id": "sh_1"}))
         .await
         .expect("it ends");
 }

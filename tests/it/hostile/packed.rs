@@ -75,8 +75,8 @@ async fn h99_an_answer_that_unpacks_to_a_thousand_times_its_size_is_refused() {
         bomb.len()
     );
     let parrot = FixedServer::saying([head.as_bytes(), &bomb].concat()).await;
-    let stage = RunnerFixture::new().await;
-    let ended = stage.command_at(&parrot.url, &["--once"]).await;
+    let setup = RunnerFixture::new().await;
+    let ended = setup.command_at(&parrot.url, &["--once"]).await;
     assert_ne!(ended.code, Some(0), "{ended:?}");
     assert!(ended.log.contains("answered with more than"), "{ended:?}");
     assert!(!parrot.asked().is_empty());
@@ -88,7 +88,7 @@ async fn h100_line_ends_in_an_address_make_no_header() {
         b"HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec(),
     )
     .await;
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for evil in [
         "/a\r\nX-Evil: 1\r\n",
         "/a%0d%0aX-Evil:%201",
@@ -98,7 +98,7 @@ async fn h100_line_ends_in_an_address_make_no_header() {
     ] {
         let setting = ProcessSetting {
             url: format!("{}{evil}", parrot.url),
-            ..stage.setting.clone()
+            ..setup.setting.clone()
         };
         let ended = crate::harness::process::RunningProgram::start(&setting, &["--once"])
             .end()

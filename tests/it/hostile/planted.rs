@@ -66,23 +66,24 @@ struct GuardedFixture {
 
 impl GuardedFixture {
     fn new() -> Self {
-        let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
-        let home = Home::open_home(&yard.path("punie")).expect("a home");
+        let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
+        let home = Home::open_home(&setup.path("punie")).expect("a home");
         let limits = TrashLimits {
             max_bytes: 1 << 30,
             keep: Duration::from_hours(1),
         };
         let trash = Trash::new(&home, limits);
-        let workspace = Workspace::open_roots(&[yard.path("work")]).expect("a workspace");
+        let workspace = Workspace::open_roots(&[setup.path("work")]).expect("a workspace");
         let switches = OwnerSwitches::in_home(&home);
-        yard.confinement
+        setup
+            .confinement
             .set_protected_path_records(Arc::new(ProtectedRecords {
                 store: BeforeImageStore::new(trash.clone(), workspace.clone()),
                 trash: trash.clone(),
                 switches: switches.clone(),
             }));
         Self {
-            yard,
+            yard: setup,
             trash,
             switches,
             workspace,

@@ -110,9 +110,9 @@ async fn h53_gap_the_processes_of_root_are_not_counted() {
     ) {
         return;
     }
-    let yard = HostileFixture::new();
-    compile_program("bomb", &yard.path("work"));
-    let text = yard.bash("./bomb 4500").await;
+    let setup = HostileFixture::new();
+    compile_program("bomb", &setup.path("work"));
+    let text = setup.bash("./bomb 4500").await;
     assert_eq!(
         parse_report(&text),
         (4_500, "out"),

@@ -16,10 +16,10 @@ fn question_call(tool: &str, args: &str) -> ToolCall {
 }
 
 /// The device answers each of these calls as arguments that cannot be used, runs nothing, and goes on.
-async fn refused_by_the_device(stage: &RunnerFixture, calls: &[(&str, &str)]) {
-    let _runner = stage.run();
+async fn refused_by_the_device(setup: &RunnerFixture, calls: &[(&str, &str)]) {
+    let _runner = setup.run();
     for (args, words) in calls {
-        let answer = stage
+        let answer = setup
             .caller
             .call_and_wait(question_call("Bash", args))
             .await;
@@ -34,27 +34,27 @@ async fn refused_by_the_device(stage: &RunnerFixture, calls: &[(&str, &str)]) {
             "a refusal repeats no text without end: {args:.80}"
         );
     }
-    assert_eq!(stage.read("effects"), "", "nothing ran");
-    let after = stage
+    assert_eq!(setup.read("effects"), "", "nothing ran");
+    let after = setup
         .caller
         .call_and_wait(ToolCall::bash("echo ran >> effects"))
         .await;
     assert_eq!(
-        (after.outcome.as_str(), stage.read("effects").as_str()),
+        (after.outcome.as_str(), setup.read("effects").as_str()),
         ("ok", "ran\n")
     );
 }
 
 /// What the embedded backend says to a call with exactly this body, and whether it goes on.
-async fn said_by_the_backend(stage: &RunnerFixture, body: String) -> (u16, String) {
-    let url = &stage.setting.url;
+async fn said_by_the_backend(setup: &RunnerFixture, body: String) -> (u16, String) {
+    let url = &setup.setting.url;
     let post = http_client()
         .post(format!("{url}/api/mutation"))
         .header("content-type", "application/json")
         .body(body);
     let reply = post.send().await.expect("a reply");
     let said = (reply.status().as_u16(), reply.text().await.expect("a body"));
-    assert!(stage.caller.questions().await.is_empty(), "it goes on");
+    assert!(setup.caller.questions().await.is_empty(), "it goes on");
     said
 }
 
@@ -69,11 +69,11 @@ fn nested_json(levels: usize) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h90_ten_thousand_levels_are_refused_by_the_device() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let (deep, objects) = (nested_json(10_000), r#"{"env":"#.repeat(10_000));
     let args = format!(r#"{{"command":"echo ran >> effects","env":{deep}}}"#);
     refused_by_the_device(
-        &stage,
+        &setup,
         &[
             (&args, "nested more than 64 deep"),
             (&objects, "nested more than 64 deep"),
@@ -84,19 +84,19 @@ async fn h90_ten_thousand_levels_are_refused_by_the_device() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for args in [
         nested_json(10_000),
         format!("{{\"callerToken\":{}}}", nested_json(10_000)),
     ] {
-        let (status, said) = said_by_the_backend(&stage, call_with(&args)).await;
+        let (status, said) = said_by_the_backend(&setup, call_with(&args)).await;
         assert!(
             status == 400 || said.contains("\"status\":\"error\""),
             "{status} {said}"
         );
     }
     // A backend that says so to the device: it is no page, and the next one is read.
-    let relay = Relay::before(&stage.setting.url).await;
+    let relay = Relay::before(&setup.setting.url).await;
     let answer = format!(
         "{{\"status\":\"success\",\"value\":{}}}",
         nested_json(10_000)
@@ -109,14 +109,14 @@ async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
         }
         _ => CallFate::Pass,
     });
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     // A request that is there when it starts would be found by another way.
     wait_until("both lies to be met", || {
         relay.calls("events:listForDevice").len() >= 2
     })
     .await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo ran"))
             .await
@@ -127,16 +127,16 @@ async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h91_a_key_that_is_there_twice_is_refused() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for body in [
         call_with(r#"{"callerToken":"x","requestId":"a","requestId":"b"}"#),
         r#"{"path":"events:head","path":"events:cancel","args":{},"format":"json"}"#.to_owned(),
     ] {
-        let (_, said) = said_by_the_backend(&stage, body).await;
+        let (_, said) = said_by_the_backend(&setup, body).await;
         assert!(said.contains("duplicate field"), "{said}");
     }
     refused_by_the_device(
-        &stage,
+        &setup,
         &[
             (
                 r#"{"command":"true","command":"echo ran >> effects"}"#,
@@ -161,7 +161,7 @@ async fn h91_a_key_that_is_there_twice_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h92_numbers_that_no_two_readers_agree_about_are_refused() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let with = |number: &str| format!(r#"{{"command":"echo ran >> effects","timeout":{number}}}"#);
     let numbers = [
         ("1e400", "out of range"),
@@ -189,8 +189,8 @@ async fn h92_numbers_that_no_two_readers_agree_about_are_refused() {
         .iter()
         .map(|(args, words)| (args.as_str(), *words))
         .collect();
-    refused_by_the_device(&stage, &calls).await;
-    let (status, said) = said_by_the_backend(&stage, call_with(r#"{"callerToken":1e400}"#)).await;
+    refused_by_the_device(&setup, &calls).await;
+    let (status, said) = said_by_the_backend(&setup, call_with(r#"{"callerToken":1e400}"#)).await;
     assert!(
         status == 400 || said.contains("\"status\":\"error\""),
         "{status} {said}"
@@ -199,17 +199,17 @@ async fn h92_numbers_that_no_two_readers_agree_about_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h93_half_a_surrogate_pair_is_refused() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for text in [r"\ud800", r"\udc00x", r"\ud83d\ud83d"] {
         let args = format!(r#"{{"callerToken":"{text}","requestId":"a"}}"#);
-        let (status, said) = said_by_the_backend(&stage, call_with(&args)).await;
+        let (status, said) = said_by_the_backend(&setup, call_with(&args)).await;
         assert!(
             status == 400 || said.contains("\"status\":\"error\""),
             "{text}: {status} {said}"
         );
     }
     refused_by_the_device(
-        &stage,
+        &setup,
         &[
             (
                 r#"{"command":"echo ran >> effects # \ud800"}"#,
@@ -227,11 +227,11 @@ async fn h93_half_a_surrogate_pair_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_meant() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     {
-        let _runner = stage.run();
+        let _runner = setup.run();
         for (tool, words) in [("Bsh", "Bash"), ("eval", "eval"), ("Bash.exe", "Bash")] {
-            let answer = stage
+            let answer = setup
                 .caller
                 .call_and_wait(question_call(tool, r#"{"command":"echo ran >> effects"}"#))
                 .await;
@@ -244,13 +244,13 @@ async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_mean
         }
     }
     let (_, said) = said_by_the_backend(
-        &stage,
+        &setup,
         call_with(r#"{"callerToken":"x","requestId":"a","force":true}"#),
     )
     .await;
     assert!(said.contains("unknown field"), "{said}");
     refused_by_the_device(
-        &stage,
+        &setup,
         &[
             (
                 r#"{"command":"echo ran >> effects","sandbox":false}"#,
@@ -291,7 +291,7 @@ fn files_below(folder: &std::path::Path) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let paths = [
         "../../x",
         "/tmp/x",
@@ -303,16 +303,16 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
     ];
     for id in paths {
         let args = json!({
-            "callerToken": stage.caller.token, "deviceId": stage.caller.device, "requestId": id,
+            "callerToken": setup.caller.token, "deviceId": setup.caller.device, "requestId": id,
             "toolName": "Bash", "args": r#"{"command":"echo ran >> effects"}"#,
         });
         let call =
             json!({"path": "events:appendRequest", "format": "json", "args": args}).to_string();
-        let (_, said) = said_by_the_backend(&stage, call).await;
+        let (_, said) = said_by_the_backend(&setup, call).await;
         assert!(said.contains("\"status\":\"error\""), "{id:?}: {said}");
     }
     // From a backend that offers such requests all the same.
-    let relay = Relay::before(&stage.setting.url).await;
+    let relay = Relay::before(&setup.setting.url).await;
     let offers = paths.map(|id| {
         let request = json!({
             "requestId": id, "toolName": "Bash", "args": r#"{"command":"echo ran >> effects"}"#,
@@ -334,9 +334,9 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
         }
         _ => CallFate::Pass,
     });
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo after > after"))
             .await
@@ -356,7 +356,7 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
         claimed.iter().all(|id| paths.iter().all(|path| id != path)),
         "{claimed:?}"
     );
-    assert_eq!(stage.read("effects"), "");
+    assert_eq!(setup.read("effects"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -48,9 +48,9 @@ async fn every_way_out_of_the_self_test_is_shut_here() {
         NetworkAccess::Ask,
         NetworkAccess::Full,
     ] {
-        let yard = HostileFixture::with_rules(network, |_| {});
+        let setup = HostileFixture::with_rules(network, |_| {});
         assert_eq!(
-            yard.confinement.confinement_level().await,
+            setup.confinement.confinement_level().await,
             ConfinementLevel::Full,
             "{network:?}"
         );
@@ -59,19 +59,19 @@ async fn every_way_out_of_the_self_test_is_shut_here() {
 
 #[tokio::test]
 async fn h41_a_private_key_is_not_read_and_the_answer_says_what_would_show_it() {
-    let yard = HostileFixture::new();
-    let text = yard
+    let setup = HostileFixture::new();
+    let text = setup
         .bash("cat ~/.ssh/id_rsa; ls ~/.ssh; cat ~/notes/list; ls -A ~")
         .await;
     for secret in ["the-private-key", "\nid_rsa", "a note", ".netrc"] {
         assert!(!text.contains(secret), "{secret}: {text}");
     }
-    let text = yard.bash("cat ~/.ssh/id_rsa").await;
+    let text = setup.bash("cat ~/.ssh/id_rsa").await;
     assert!(
         text.contains("read = [") && text.contains("under [sandbox]"),
         "{text}"
     );
-    let text = yard
+    let text = setup
         .bash("cat \"$OUT\"/punie/keys/*; ls \"$OUT\"/punie; cat \"$OUT\"/punie/config.toml")
         .await;
     assert!(
@@ -82,44 +82,45 @@ async fn h41_a_private_key_is_not_read_and_the_answer_says_what_would_show_it() 
 
 #[tokio::test]
 async fn h42_a_shells_start_up_file_is_not_added_to() {
-    let yard = HostileFixture::new();
-    let text = yard.bash("echo x >> ~/.bashrc").await;
+    let setup = HostileFixture::new();
+    let text = setup.bash("echo x >> ~/.bashrc").await;
     assert!(
         text.contains("Read-only file system") && text.contains("write = ["),
         "{text}"
     );
-    assert_eq!(yard.read("user/.bashrc"), "rc");
+    assert_eq!(setup.read("user/.bashrc"), "rc");
 }
 
 #[tokio::test]
 async fn h43_a_link_made_inside_leads_no_write_outside() {
-    let yard = HostileFixture::new();
-    yard.bash("ln -s \"$OUT\" esc; echo x > esc/outside/y; echo x > esc/outside/kept; ls -l esc")
+    let setup = HostileFixture::new();
+    setup
+        .bash("ln -s \"$OUT\" esc; echo x > esc/outside/y; echo x > esc/outside/kept; ls -l esc")
         .await;
     assert!(
-        yard.path("work/esc").is_symlink(),
+        setup.path("work/esc").is_symlink(),
         "the link itself is the workspace's affair"
     );
-    assert!(!yard.path("outside/y").exists());
-    assert_eq!(yard.read("outside/kept"), "kept");
+    assert!(!setup.path("outside/y").exists());
+    assert_eq!(setup.read("outside/kept"), "kept");
 }
 
 #[tokio::test]
 async fn h44_a_hidden_file_gets_no_second_name() {
-    let yard = HostileFixture::new();
-    yard.bash("ln ~/.netrc here; ln ~/notes/list list").await;
-    assert!(!yard.path("work/here").exists() && !yard.path("work/list").exists());
+    let setup = HostileFixture::new();
+    setup.bash("ln ~/.netrc here; ln ~/notes/list list").await;
+    assert!(!setup.path("work/here").exists() && !setup.path("work/list").exists());
     assert_eq!(
-        yard.path("user/.netrc").metadata().expect("there").nlink(),
+        setup.path("user/.netrc").metadata().expect("there").nlink(),
         1
     );
 }
 
 #[tokio::test]
 async fn h45_a_file_of_the_users_is_not_moved_away() {
-    let yard = HostileFixture::new();
-    yard.bash("mv ~/.gitconfig .; mv ~/notes notes").await;
-    assert!(yard.path("user/.gitconfig").exists() && yard.path("user/notes/list").exists());
+    let setup = HostileFixture::new();
+    setup.bash("mv ~/.gitconfig .; mv ~/notes notes").await;
+    assert!(setup.path("user/.gitconfig").exists() && setup.path("user/notes/list").exists());
 }
 
 #[tokio::test]
@@ -129,7 +130,7 @@ async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
         NetworkAccess::Loopback,
         NetworkAccess::Ask,
     ] {
-        let yard = HostileFixture::with_rules(network, |_| {});
+        let setup = HostileFixture::with_rules(network, |_| {});
         let (tcp, udp) = (
             TcpListener::bind("127.0.0.1:0").expect("a port"),
             UdpSocket::bind("127.0.0.1:0").expect("a port"),
@@ -141,7 +142,7 @@ async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
             port(tcp.local_addr().expect("one")),
             port(udp.local_addr().expect("one")),
         );
-        let text = yard
+        let text = setup
             .bash(&format!(
                 "(echo x > /dev/tcp/127.0.0.1/{to_tcp}); (echo x > /dev/udp/127.0.0.1/{to_udp}); \
                  (echo x > /dev/tcp/192.0.2.1/80); curl -sS -m 5 http://127.0.0.1:{to_tcp}; true"
@@ -150,7 +151,7 @@ async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
         assert!(tcp.accept().is_err(), "{network:?}: {text}");
         assert!(udp.recv(&mut [0; 8]).is_err(), "{network:?}: {text}");
         for kind in ["vsock", "icmp", "packet"] {
-            let told = yard.escape(kind).await;
+            let told = setup.escape(kind).await;
             assert_eq!(told, format!("{kind} EPERM"), "{network:?}");
         }
     }
@@ -158,8 +159,8 @@ async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
 
 #[tokio::test]
 async fn h47_the_variables_that_lead_to_agents_and_daemons_are_not_there() {
-    let yard = HostileFixture::new();
-    let text = yard
+    let setup = HostileFixture::new();
+    let text = setup
         .bash("env | grep -E '^(SSH_|DOCKER_|DBUS_|XDG_RUNTIME)' || echo none")
         .await;
     assert_eq!(text, "none");
@@ -173,7 +174,7 @@ async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
         NetworkAccess::Full,
     ] {
         let mut daemons = Vec::new();
-        let yard = HostileFixture::with_rules(network, |rules| {
+        let setup = HostileFixture::with_rules(network, |rules| {
             let user = rules.user_home.clone().expect("a home");
             std::fs::create_dir_all(user.join(".docker/run")).expect("made");
             for socket in [".docker/run/docker.sock", "agent.sock"] {
@@ -184,8 +185,8 @@ async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
             rules.hide.push(user.join("agent.sock"));
         });
         for socket in ["user/.docker/run/docker.sock", "user/agent.sock"] {
-            let told = yard
-                .escape(&format!("path {}", yard.path(socket).display()))
+            let told = setup
+                .escape(&format!("path {}", setup.path(socket).display()))
                 .await;
             assert_ne!(told, "path out", "{socket} with {network:?}");
         }
@@ -193,7 +194,7 @@ async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
             daemons.iter().all(|daemon| daemon.accept().is_err()),
             "{network:?}"
         );
-        let text = yard
+        let text = setup
             .bash("stat -c %a ../user/.docker ../user/.docker/run; chmod 700 ../user/.docker; pwd")
             .await;
         assert!(
@@ -201,7 +202,7 @@ async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
             "it is where it started: {text}"
         );
         assert!(
-            yard.path("user/.docker/run/docker.sock").exists(),
+            setup.path("user/.docker/run/docker.sock").exists(),
             "nothing changed for anybody else"
         );
     }
@@ -209,8 +210,8 @@ async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
 
 #[tokio::test]
 async fn h47_terminals_and_agents_beside_a_workspace_for_a_while_are_not_reached() {
-    let yard = HostileFixture::new();
-    let beside = yard.path("..").canonicalize().expect("there");
+    let setup = HostileFixture::new();
+    let beside = setup.path("..").canonicalize().expect("there");
     assert_eq!(
         beside,
         std::path::Path::new("/tmp"),
@@ -227,12 +228,12 @@ async fn h47_terminals_and_agents_beside_a_workspace_for_a_while_are_not_reached
     let daemons = places
         .each_ref()
         .map(|place| UnixListener::bind(place).expect("a socket"));
-    let text = yard
+    let text = setup
         .bash(&format!("ls {}; echo > own; ls", folder.display()))
         .await;
     let mut told = Vec::new();
     for place in &places {
-        told.push(yard.escape(&format!("path {}", place.display())).await);
+        told.push(setup.escape(&format!("path {}", place.display())).await);
     }
     std::fs::remove_dir_all(&folder)
         .and(std::fs::remove_file(&places[2]))
@@ -251,10 +252,10 @@ async fn h47_terminals_and_agents_beside_a_workspace_for_a_while_are_not_reached
 async fn a_socket_for_a_while_that_the_owner_names_is_reached() {
     let place = std::path::Path::new("/tmp").join(uuid::Uuid::new_v4().simple().to_string());
     let daemon = UnixListener::bind(&place).expect("a socket");
-    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
+    let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         rules.write.push(place.clone());
     });
-    let told = yard.escape(&format!("path {}", place.display())).await;
+    let told = setup.escape(&format!("path {}", place.display())).await;
     std::fs::remove_file(&place).expect("removed");
     daemon.set_nonblocking(true).expect("set");
     assert!(daemon.accept().is_ok() && told == "path out", "{told}");
@@ -262,17 +263,17 @@ async fn a_socket_for_a_while_that_the_owner_names_is_reached() {
 
 #[tokio::test]
 async fn h48_an_abstract_socket_outside_is_not_reached() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let name = format!("punie-hostile-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(name.as_bytes()).expect("a name");
     let daemon = UnixListener::bind_addr(&address).expect("a socket");
     daemon.set_nonblocking(true).expect("set");
-    let told = yard.escape(&format!("abstract {name}")).await;
+    let told = setup.escape(&format!("abstract {name}")).await;
     assert!(daemon.accept().is_err() && told != "abstract out", "{told}");
     // With the machine's own network it is the kernel's scope alone that keeps it in.
-    let yard = HostileFixture::with_rules(NetworkAccess::Full, |_| {});
+    let setup = HostileFixture::with_rules(NetworkAccess::Full, |_| {});
     assert_eq!(
-        yard.escape(&format!("abstract {name}")).await,
+        setup.escape(&format!("abstract {name}")).await,
         "abstract EPERM"
     );
 }
@@ -280,8 +281,8 @@ async fn h48_an_abstract_socket_outside_is_not_reached() {
 #[tokio::test]
 async fn what_others_share_by_a_number_is_not_reached_and_nothing_is_typed_into_a_terminal() {
     for network in [NetworkAccess::Loopback, NetworkAccess::Full] {
-        let yard = HostileFixture::with_rules(network, |_| {});
-        let escapes = super::compile_program("escapes", &yard.path("outside"));
+        let setup = HostileFixture::with_rules(network, |_| {});
+        let escapes = super::compile_program("escapes", &setup.path("outside"));
         let outside = |words: &[&str]| {
             let output = Command::new(&escapes)
                 .args(words)
@@ -295,36 +296,36 @@ async fn what_others_share_by_a_number_is_not_reached_and_nothing_is_typed_into_
         // As databases and the desktop do.
         let id = outside(&["share"]);
         let told = [
-            yard.escape(&format!("memory {id}")).await,
-            yard.escape(&format!("forget {id}")).await,
+            setup.escape(&format!("memory {id}")).await,
+            setup.escape(&format!("forget {id}")).await,
         ];
         assert_eq!(told, ["memory EINVAL", "forget EINVAL"], "{network:?}");
         assert_eq!(outside(&["memory", &id]), "memory out", "it is there");
         assert_eq!(outside(&["forget", &id]), "forget out");
-        assert_eq!(yard.escape("type").await, "type EPERM");
+        assert_eq!(setup.escape("type").await, "type EPERM");
     }
 }
 
 #[tokio::test]
 async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let mut stranger = ForeignProcess::new();
     assert_eq!(
-        yard.escape(&format!("kill {}", stranger.0.id())).await,
+        setup.escape(&format!("kill {}", stranger.0.id())).await,
         "kill EPERM"
     );
     // The kernel would end it by a limit of its processor time.
-    let limited = yard
+    let limited = setup
         .bash(&format!("prlimit --pid {} --nofile=1:1", stranger.0.id()))
         .await;
     assert!(limited.contains("Operation not permitted"), "{limited}");
-    let text = yard
+    let text = setup
         .bash(&format!("kill -0 {}; kill -0 $PPID", std::process::id()))
         .await;
     assert_eq!(text.matches("Operation not permitted").count(), 2, "{text}");
     assert!(text.contains("KillShell"), "{text}");
     // To everybody at once: a shell outside that would say so has heard nothing.
-    let heard = yard.path("outside/heard");
+    let heard = setup.path("outside/heard");
     let listening = format!(
         "trap 'echo x >> {0}' WINCH; echo up > {0}; while :; do sleep 0.1; done",
         heard.display()
@@ -335,21 +336,21 @@ async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
         .expect("it starts");
     let _shell = ForeignProcess(shell);
     crate::harness::wait::wait_until("the listener", || {
-        heard.exists() && yard.read("outside/heard") == "up\n"
+        heard.exists() && setup.read("outside/heard") == "up\n"
     })
     .await;
-    yard.escape("everybody").await;
-    yard.bash("sleep 0.3").await;
-    assert_eq!(yard.read("outside/heard"), "up\n");
+    setup.escape("everybody").await;
+    setup.bash("sleep 0.3").await;
+    assert_eq!(setup.read("outside/heard"), "up\n");
     assert!(stranger.is_running());
 }
 
 #[tokio::test]
 async fn h50_the_runners_memory_and_environment_are_not_read_and_it_is_not_traced() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let runner = std::process::id();
     for file in ["mem", "environ", "maps", "root/etc/passwd", "cwd", "fd/0"] {
-        let text = yard
+        let text = setup
             .bash(&format!("head -c 1 /proc/{runner}/{file} > got; ls -l got"))
             .await;
         assert!(
@@ -357,26 +358,27 @@ async fn h50_the_runners_memory_and_environment_are_not_read_and_it_is_not_trace
             "{file}: {text}"
         );
         assert_eq!(
-            yard.path("work/got")
+            setup
+                .path("work/got")
                 .metadata()
                 .map_or(0, |meta| meta.len()),
             0,
             "{file}: {text}"
         );
     }
-    let traced = yard.escape(&format!("ptrace {runner}")).await;
+    let traced = setup.escape(&format!("ptrace {runner}")).await;
     assert!(traced.starts_with("ptrace EPERM\n"), "{traced}");
     assert!(traced.contains("cannot trace processes"), "{traced}");
 }
 
 #[tokio::test]
 async fn h51_no_namespace_no_mount_and_no_right_that_a_program_brings() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     for what in ["userns", "clone", "bpf", "userfaultfd", "keyctl"] {
-        assert_eq!(yard.escape(what).await, format!("{what} EPERM"));
+        assert_eq!(setup.escape(what).await, format!("{what} EPERM"));
     }
-    assert_eq!(yard.escape("mount .").await, "mount EPERM");
-    let text = yard
+    assert_eq!(setup.escape("mount .").await, "mount EPERM");
+    let text = setup
         .bash("grep -E '^(NoNewPrivs|CapEff|CapPrm):' /proc/self/status | tr -s '\\t ' ' '; unshare -rm true")
         .await;
     assert!(
@@ -403,20 +405,20 @@ async fn h53_a_limit_of_processes_is_set_which_is_a_gap_for_root_and_without_nam
 
 #[tokio::test]
 async fn h53_each_command_is_counted_in_a_user_namespace_of_its_own() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let show = "readlink /proc/self/ns/user; cat /proc/self/uid_map | tr -s ' '; id -u";
     // Beside each other: the kernel gives the number of a namespace that is gone to the next one.
     let waiting = format!("{show}; touch shown; until [ -e go ]; do sleep 0.05; done");
     let beside = async {
         wait_until("the first one shows its own", || {
-            yard.path("work/shown").exists()
+            setup.path("work/shown").exists()
         })
         .await;
-        let other = yard.bash(show).await;
-        std::fs::write(yard.path("work/go"), "").expect("written");
+        let other = setup.bash(show).await;
+        std::fs::write(setup.path("work/go"), "").expect("written");
         other
     };
-    let (one, other) = tokio::join!(yard.bash(&waiting), beside);
+    let (one, other) = tokio::join!(setup.bash(&waiting), beside);
     let user = rustix::process::geteuid().as_raw();
     let rest = format!("\n {user} {user} 1\n{user}");
     for text in [&one, &other] {
@@ -430,10 +432,10 @@ async fn h53_each_command_is_counted_in_a_user_namespace_of_its_own() {
 
 #[tokio::test]
 async fn h54_what_left_its_session_and_its_environment_is_ended_with_its_command() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let command =
         "env -i setsid nohup sleep 86397 > /dev/null 2>&1 & setsid sleep 86398 & sleep 60";
-    let stopped = yard
+    let stopped = setup
         .call(json!({"command": command, "timeout": 700}))
         .await
         .expect_err("it is over its time");
@@ -447,7 +449,7 @@ async fn h54_what_left_its_session_and_its_environment_is_ended_with_its_command
 
 #[tokio::test]
 async fn h55_however_removal_is_spelled_what_is_outside_stays() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     for command in [
         "rm -rf \"$OUT\"/outside",
         "rm${IFS}-rf${IFS}$OUT/outside",
@@ -460,14 +462,14 @@ async fn h55_however_removal_is_spelled_what_is_outside_stays() {
         "cd \"$OUT\"/outside && mv kept gone",
         "f() { rm -rf \"$1\"; }; f \"$OUT\"/outside",
     ] {
-        yard.bash(command).await;
-        assert_eq!(yard.read("outside/kept"), "kept", "{command}");
+        setup.bash(command).await;
+        assert_eq!(setup.read("outside/kept"), "kept", "{command}");
     }
 }
 
 #[tokio::test]
 async fn h57_variables_that_load_code_are_refused() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     for name in [
         "BASH_ENV",
         "PROMPT_COMMAND",
@@ -475,7 +477,7 @@ async fn h57_variables_that_load_code_are_refused() {
         "BASH_FUNC_ls%%",
         "ENV",
     ] {
-        let refused = yard
+        let refused = setup
             .call(json!({"command": "true", "env": {name: "x"}}))
             .await
             .expect_err(name);
@@ -491,22 +493,22 @@ async fn h57_variables_that_load_code_are_refused() {
 
 #[tokio::test]
 async fn h58_a_program_of_the_workspaces_in_the_place_of_another_is_confined_as_that() {
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     make_program(
-        &yard.path("work/git"),
+        &setup.path("work/git"),
         "#!/bin/sh\necho ours; echo x > \"$OUT\"/outside/kept\n",
     );
-    let text = yard.bash("PATH=.:$PATH; git status").await;
+    let text = setup.bash("PATH=.:$PATH; git status").await;
     assert!(text.starts_with("ours"), "{text}");
-    assert_eq!(yard.read("outside/kept"), "kept");
+    assert_eq!(setup.read("outside/kept"), "kept");
 }
 
 #[tokio::test]
 async fn h59_no_command_begins_outside_or_behind_a_link_that_leads_there() {
-    let yard = HostileFixture::new();
-    std::os::unix::fs::symlink(yard.path("outside"), yard.path("work/link")).expect("a link");
+    let setup = HostileFixture::new();
+    std::os::unix::fs::symlink(setup.path("outside"), setup.path("work/link")).expect("a link");
     for folder in ["..", "/etc", "link", "link/.."] {
-        let refused = yard
+        let refused = setup
             .call(json!({"command": "pwd", "working_directory": folder}))
             .await;
         refused.expect_err(folder);
@@ -525,14 +527,14 @@ async fn h60_what_reads_input_gets_its_end_at_once() {
 
 #[tokio::test]
 async fn h61_a_nul_byte_and_a_megabyte_are_refused_with_what_to_do() {
-    let yard = HostileFixture::new();
-    let refused = yard
+    let setup = HostileFixture::new();
+    let refused = setup
         .call(json!({"command": "echo \0"}))
         .await
         .expect_err("a NUL");
     assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
     for bytes in [1 << 20, 2 << 20] {
-        let refused = yard
+        let refused = setup
             .call(json!({"command": "x".repeat(bytes)}))
             .await
             .expect_err("too large");
@@ -542,13 +544,13 @@ async fn h61_a_nul_byte_and_a_megabyte_are_refused_with_what_to_do() {
 
 #[tokio::test]
 async fn h62_modes_times_and_attributes_outside_stay_and_no_set_id_bit_is_made() {
-    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
+    let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         let outside = rules.workspaces[0].with_file_name("outside");
         rules.read.push(outside);
     });
-    let kept = yard.path("outside/kept");
+    let kept = setup.path("outside/kept");
     let before = kept.metadata().expect("there");
-    let text = yard
+    let text = setup
         .bash(
             "cd \"$OUT\"/outside; chmod 000 kept; touch -d 2001-01-01 kept; chown 1:1 kept; \
              python3 -c 'import os; os.setxattr(\"kept\", \"user.x\", b\"x\")'",
@@ -564,8 +566,8 @@ async fn h62_modes_times_and_attributes_outside_stay_and_no_set_id_bit_is_made()
                   lambda: os.open('new', os.O_CREAT | os.O_WRONLY, 0o4755), \
                   lambda: os.mknod('node', 0o104755)):\n try:\n  call(); print('made')\n except OSError as error: \
                   print(error.strerror)\n";
-    std::fs::write(yard.path("work/bits.py"), python).expect("written");
-    let text = yard
+    std::fs::write(setup.path("work/bits.py"), python).expect("written");
+    let text = setup
         .bash("cp /bin/bash sh; python3 bits.py; chmod 755 sh; ls -l sh")
         .await;
     assert_eq!(text.matches("Operation not permitted").count(), 4, "{text}");

@@ -24,9 +24,9 @@ fn is_plain(text: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h102_what_others_wrote_steers_no_terminal() {
-    let stage =
+    let setup =
         RunnerFixture::with_config("[policy]\nask = [\"Bash\"]\n[log]\nfile = \"always\"\n").await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, _| match path {
         "events:appendResult" => {
             CallFate::refuse(&json!({ "code": "PAYLOAD_REFUSED", "message": STEERING }))
@@ -38,20 +38,20 @@ async fn h102_what_others_wrote_steers_no_terminal() {
         ),
         _ => CallFate::Pass,
     });
-    let runner = stage.run_at(&relay.url);
+    let runner = setup.run_at(&relay.url);
     // A question whose title is the command, and an answer whose post is refused in such words.
-    let asked = stage.ask(ToolCall::bash(&format!("echo {STEERING}"))).await;
-    let read = stage
+    let asked = setup.ask(ToolCall::bash(&format!("echo {STEERING}"))).await;
+    let read = setup
         .ask(ToolCall::new("Read", &json!({ "file_path": STEERING })))
         .await;
     wait_for_some("the question", async || {
-        let open = stage.command(&["--json", "approvals"]).await.out;
+        let open = setup.command(&["--json", "approvals"]).await.out;
         Some(()).filter(|()| open.contains("owned"))
     })
     .await;
     // The question as the caller's side reads it is as plain.
     let question = wait_for_some("the question on the wire", async || {
-        stage.caller.questions().await.pop()
+        setup.caller.questions().await.pop()
     })
     .await;
     let title = question["title"].as_str().expect("a title");
@@ -77,7 +77,7 @@ async fn h102_what_others_wrote_steers_no_terminal() {
         &["logs", "-n", "1000"],
         &["--json", "logs", "-n", "1000"],
     ] {
-        let ended = stage.command(args).await;
+        let ended = setup.command(args).await;
         assert!(is_plain(&ended.out), "{args:?}: {:?}", ended.out);
         assert!(is_plain(&ended.log), "{args:?}: {:?}", ended.log);
         if ended.out.contains("owned") {
@@ -85,7 +85,7 @@ async fn h102_what_others_wrote_steers_no_terminal() {
         }
     }
     let kept =
-        std::fs::read_to_string(stage.setting.home.join("logs/punie-runner.log")).expect("a log");
+        std::fs::read_to_string(setup.setting.home.join("logs/punie-runner.log")).expect("a log");
     assert!(is_plain(&kept) && kept.contains("owned"), "the kept log");
     assert!(is_plain(&runner.log()), "what goes to stderr");
     for shown in [
@@ -107,7 +107,7 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     );
     // What a command that is refused complains of.
     relay.rule(|_, _| CallFate::refuse(&json!({ "code": "DEVICE_REVOKED", "message": STEERING })));
-    let refused = stage.command_at(&relay.url, &["pair", STEERING]).await;
+    let refused = setup.command_at(&relay.url, &["pair", STEERING]).await;
     assert!(
         refused.log.contains("owned") && is_plain(&refused.log),
         "{:?}",

@@ -189,11 +189,11 @@ fn furnished_yard() -> HostileFixture {
 
 #[tokio::test]
 async fn no_credential_beside_a_toolchain_is_read_and_what_the_toolchain_needs_is() {
-    let yard = furnished_yard();
+    let setup = furnished_yard();
     let paths = SECRETS.iter().chain(SETTINGS.iter().map(|(path, _)| path));
     let list: Vec<&str> = paths.copied().collect();
-    fs::write(yard.path("work/list"), list.join("\n") + "\n").expect("written");
-    let text = yard
+    fs::write(setup.path("work/list"), list.join("\n") + "\n").expect("written");
+    let text = setup
         .bash(
             "cd; while read -r path; do cat \"$path\"; cp \"$path\" /tmp/copy && cat /tmp/copy; done < \"$OUT/work/list\" 2>/dev/null
              grep -rs a-secret-beside . /proc/self/root/tmp; git config --list; tar -cf - . 2>/dev/null | grep -a a-secret; echo end",
@@ -209,20 +209,20 @@ async fn no_credential_beside_a_toolchain_is_read_and_what_the_toolchain_needs_i
         assert!(text.contains(kept), "{kept} is not in {text}");
     }
     let needed: Vec<&str> = NEEDED.iter().map(|(path, _)| *path).collect();
-    fs::write(yard.path("work/needed"), needed.join("\n") + "\n").expect("written");
-    let text = yard
+    fs::write(setup.path("work/needed"), needed.join("\n") + "\n").expect("written");
+    let text = setup
         .bash("cd; while read -r path; do cat \"$path\" >/dev/null || echo \"no $path\"; done < \"$OUT/work/needed\" 2>&1; tools/own/bin/program")
         .await;
     assert_eq!(text, "of own tools");
     for path in SECRETS {
-        assert_eq!(yard.read(&format!("user/{path}")), CANARY, "{path}");
+        assert_eq!(setup.read(&format!("user/{path}")), CANARY, "{path}");
     }
 }
 
 #[tokio::test]
 async fn settings_are_read_anew_for_each_command_and_no_copy_of_them_stays() {
-    let yard = HostileFixture::new();
-    let user = yard.path("user");
+    let setup = HostileFixture::new();
+    let user = setup.path("user");
     let settings = user.join(".cargo/config.toml");
     write_file(
         &settings,
@@ -232,14 +232,14 @@ async fn settings_are_read_anew_for_each_command_and_no_copy_of_them_stays() {
     write_file(&user.join(".gitconfig"), "[user]\n\tname = First\n", 0o600);
     let read = "cat ~/.cargo/config.toml; git config user.name";
     assert_eq!(
-        yard.bash(read).await,
+        setup.bash(read).await,
         "[build]\njobs = 1\n\n[registry]\nFirst"
     );
     // In place, as an editor may write it.
     fs::write(user.join(".gitconfig"), "[user]\n\tname = Second\n").expect("written");
     fs::remove_file(&settings).expect("removed");
-    assert_eq!(yard.bash(read).await, "Second");
-    let text = yard
+    assert_eq!(setup.bash(read).await, "Second");
+    let text = setup
         .bash("echo x > ~/.cargo/config.toml; ln -sf /etc/passwd ~/.cargo/config.toml; echo x >> ~/.gitconfig; cat ~/.cargo/config.toml; echo end")
         .await;
     assert!(
@@ -248,7 +248,7 @@ async fn settings_are_read_anew_for_each_command_and_no_copy_of_them_stays() {
     );
     let kept = Command::new("grep")
         .args(["-rl", CANARY])
-        .arg(yard.path("punie"))
+        .arg(setup.path("punie"))
         .output()
         .expect("grep");
     assert!(kept.stdout.is_empty(), "{kept:?}");
@@ -256,10 +256,10 @@ async fn settings_are_read_anew_for_each_command_and_no_copy_of_them_stays() {
 
 #[tokio::test]
 async fn no_command_writes_settings_that_a_tool_of_the_next_one_runs() {
-    let yard = HostileFixture::new();
-    let earlier = yard.path("punie/commands/home/.gradle/init.d/x.gradle");
+    let setup = HostileFixture::new();
+    let earlier = setup.path("punie/commands/home/.gradle/init.d/x.gradle");
     write_file(&earlier, "of an earlier command", 0o600);
-    let text = yard
+    let text = setup
         .bash(
             "cd; for file in .gradle/init.gradle .gradle/init.gradle.kts .gradle/init.d/x.gradle .gradle/gradle.properties \
              .m2/settings.xml .julia/config/startup.jl .cargo/config.toml .cargo/config; do
@@ -293,13 +293,13 @@ async fn the_owners_own_files_in_the_system_are_not_read() {
         }
         write_file(&folder.join("open"), "for all", 0o644);
     }
-    let yard = HostileFixture::new();
+    let setup = HostileFixture::new();
     let list: Vec<String> = made
         .iter()
         .map(|folder| folder.display().to_string())
         .collect();
-    fs::write(yard.path("work/list"), list.join("\n") + "\n").expect("written");
-    let text = yard
+    fs::write(setup.path("work/list"), list.join("\n") + "\n").expect("written");
+    let text = setup
         .bash("while read -r f; do cat $f/secret $f/deep/secret; grep -rs a-secret $f; done < list 2>/dev/null; echo end; cat /etc/punie-*/open 2>/dev/null")
         .await;
     for folder in &made {

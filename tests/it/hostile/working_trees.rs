@@ -25,17 +25,17 @@ fn furnish_agent(work: &Path, agent: &str) -> String {
 #[tokio::test]
 async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
     for agent in [".claude", ".codex"] {
-        let yard = HostileFixture::new();
-        let tree = furnish_agent(&yard.path("work"), agent);
+        let setup = HostileFixture::new();
+        let tree = furnish_agent(&setup.path("work"), agent);
         let work = "echo two >> a.txt && mkdir -p src && echo x > src/new && git add -A . && git commit -q -m two";
-        let text = yard
+        let text = setup
             .bash(&format!("cd {tree} && {work} && git log --format=%s -1"))
             .await;
         assert_eq!(text, "two", "{agent}");
         let args = json!({"command": work.replace("two", "three"), "working_directory": tree});
-        yard.call(args).await.expect("it runs");
+        setup.call(args).await.expect("it runs");
         assert_eq!(
-            yard.read(&format!("work/{tree}/a.txt")),
+            setup.read(&format!("work/{tree}/a.txt")),
             "one\ntwo\nthree\n"
         );
         for command in [
@@ -47,17 +47,17 @@ async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
             format!("rm -rf {tree}/.git"),
             format!("echo x > {tree}/.git"),
         ] {
-            expect_failure(&yard, &command).await;
+            expect_failure(&setup, &command).await;
         }
         for file in [
             format!("work/{agent}/settings.json"),
             format!("work/{tree}/{agent}/settings.json"),
         ] {
-            assert_eq!(yard.read(&file), "{}");
+            assert_eq!(setup.read(&file), "{}");
         }
         // What appears in one is put back, as in every other folder.
         for name in [".envrc", "a.code-workspace"] {
-            let text = yard.bash(&format!("echo x > {tree}/{name}")).await;
+            let text = setup.bash(&format!("echo x > {tree}/{name}")).await;
             assert!(text.contains("appeared while a command ran"), "{text}");
         }
     }
@@ -66,40 +66,40 @@ async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
 #[tokio::test]
 async fn the_first_working_tree_of_an_agent_is_made_by_a_command() {
     for has_settings in [true, false] {
-        let yard = HostileFixture::new();
-        let work = yard.path("work");
+        let setup = HostileFixture::new();
+        let work = setup.path("work");
         make_repository(&work);
         if has_settings {
             std::fs::create_dir(work.join(".claude")).expect("made");
             std::fs::write(work.join(".claude/settings.json"), "{}").expect("written");
         }
-        let text = yard
+        let text = setup
             .bash("git worktree add -q -b topic .claude/worktrees/topic && ls .claude/worktrees")
             .await;
         assert_eq!(text, "topic", "{has_settings}");
-        expect_failure(&yard, "echo x > .claude/new.json").await;
+        expect_failure(&setup, "echo x > .claude/new.json").await;
     }
 }
 
 #[tokio::test]
 async fn a_worktree_works_with_a_repository_outside_that_the_owner_lets_git_use() {
-    let yard = HostileFixture::new();
-    let main = yard.path("main");
+    let setup = HostileFixture::new();
+    let main = setup.path("main");
     std::fs::create_dir(&main).expect("made");
     make_repository(&main);
-    std::fs::remove_dir(yard.path("work")).expect("empty");
+    std::fs::remove_dir(setup.path("work")).expect("empty");
     run_git(&main, &["worktree", "add", "-q", "../work", "-b", "topic"]);
     run_git(&main, &["worktree", "add", "-q", "../other", "-b", "other"]);
-    let yard = yard.beside();
-    let text = yard.bash("git status").await;
+    let setup = setup.beside();
+    let text = setup.bash("git status").await;
     let allow = format!("policy allow --folder {}", main.join(".git").display());
     assert!(
         text.contains("not a git repository") && text.contains(&allow),
         "{text}"
     );
     let opened = vec![main.join(".git").canonicalize().expect("real")];
-    yard.confinement.open_repositories(None, opened);
-    let text = yard
+    setup.confinement.open_repositories(None, opened);
+    let text = setup
         .bash(
             "set -e; git status --porcelain -uno; echo two >> a.txt; git commit -q -am two; git checkout -q -b more; \
              git worktree add -q tree -b third; git -C tree commit -q --allow-empty -m three; git stash list; \
@@ -117,27 +117,27 @@ async fn a_worktree_works_with_a_repository_outside_that_the_owner_lets_git_use(
         format!("cat {}/a.txt", main.display()),
         "git config user.name b".to_owned(),
     ] {
-        expect_failure(&yard, &command).await;
+        expect_failure(&setup, &command).await;
     }
-    assert_eq!(yard.read("main/.git/hooks/pre-push"), "hook");
-    yard.confinement.open_repositories(None, Vec::new());
-    expect_failure(&yard, "git status").await;
+    assert_eq!(setup.read("main/.git/hooks/pre-push"), "hook");
+    setup.confinement.open_repositories(None, Vec::new());
+    expect_failure(&setup, "git status").await;
 }
 
 #[tokio::test]
 async fn a_link_to_a_repository_that_does_not_name_the_worktree_opens_nothing() {
-    let yard = HostileFixture::new();
-    let main = yard.path("main");
+    let setup = HostileFixture::new();
+    let main = setup.path("main");
     std::fs::create_dir(&main).expect("made");
     make_repository(&main);
     run_git(&main, &["worktree", "add", "-q", "../other", "-b", "other"]);
-    let (link, gone) = (yard.path("link"), yard.path("gone"));
+    let (link, gone) = (setup.path("link"), setup.path("gone"));
     std::os::unix::fs::symlink(&main, &link).expect("linked");
     for written in [&main, &link] {
         let git_dir = written.join(".git/worktrees/other");
         let marker = format!("gitdir: {}\n", git_dir.display());
-        std::fs::write(yard.path("work/.git"), marker).expect("written");
-        let text = yard.bash("git status").await;
+        std::fs::write(setup.path("work/.git"), marker).expect("written");
+        let text = setup.bash("git status").await;
         let told = format!("leads to {}, outside of the workspaces", git_dir.display());
         assert!(
             text.contains(&told) && !text.contains("policy allow"),
@@ -146,7 +146,7 @@ async fn a_link_to_a_repository_that_does_not_name_the_worktree_opens_nothing() 
         // A command learns nothing of what is there: the words are the same where it is gone.
         std::fs::rename(&main, &gone).expect("moved");
         let without_time = |text: &str| text.replace(char::is_numeric, "");
-        let then = yard.bash("git status").await;
+        let then = setup.bash("git status").await;
         assert_eq!(without_time(&then), without_time(&text));
         std::fs::rename(&gone, &main).expect("moved");
     }
@@ -154,14 +154,15 @@ async fn a_link_to_a_repository_that_does_not_name_the_worktree_opens_nothing() 
 
 #[tokio::test]
 async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
-    let yard = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
+    let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
     for name in ["alpha", "beta", "zeta"] {
-        let folder = yard.path("work").join(name);
+        let folder = setup.path("work").join(name);
         std::fs::create_dir(&folder).expect("made");
         make_repository(&folder);
     }
     let config = |name: &str| {
-        yard.path("work")
+        setup
+            .path("work")
             .join(name)
             .join(".git/config")
             .display()
@@ -174,7 +175,7 @@ async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
         "git --git-dir=alpha/.git config user.name b",
         "echo x >> alpha/.git/config",
     ] {
-        let text = yard.bash(command).await;
+        let text = setup.bash(command).await;
         let line = format!(
             "may not change {0}: git runs what is configured there. The owner can allow it: write = [\"{0}\"]",
             config("alpha")
@@ -196,7 +197,7 @@ async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
         ),
     ] {
         let args = json!({"command": command, "working_directory": folder});
-        let reply = yard.call(args).await.expect("it runs");
+        let reply = setup.call(args).await.expect("it runs");
         let text = crate::harness::tools::reply_text(&reply).to_owned();
         let last = text.lines().last().unwrap_or_default().to_owned();
         assert!(last.contains("does not say which"), "{command}: {text}");
@@ -205,7 +206,7 @@ async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
         }
     }
     let args = json!({"command": "git remote add up x", "working_directory": "zeta"});
-    let reply = yard.call(args).await.expect("it runs");
+    let reply = setup.call(args).await.expect("it runs");
     let text = crate::harness::tools::reply_text(&reply).to_owned();
     assert!(
         text.contains(&config("zeta")) && !text.contains(&config("alpha")),

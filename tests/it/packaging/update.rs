@@ -303,9 +303,9 @@ esac
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_update_restarts_the_service_after_the_call_that_runs() {
     let release = newer_release();
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let user = UpdatingUser::new(&release);
-    let home = stage.setting.home.clone();
+    let home = setup.setting.home.clone();
     let configuration = fs::read_to_string(home.join("config.toml")).expect("the configuration");
     let key = release.public_key();
     let update = format!(
@@ -324,8 +324,8 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
         "#!/bin/sh\nexec {} --home {} --workspace {} --backend-url {} run\n",
         text(&user.program()),
         text(&home),
-        text(&stage.setting.workspace),
-        stage.setting.url
+        text(&setup.setting.workspace),
+        setup.setting.url
     );
     make_program(&user.path("start"), &start);
     let typed = |args: &[&str]| {
@@ -333,19 +333,19 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
         command
             .env("PUNIE_HOME", &home)
             .env("PATH", format!("{}:/usr/bin:/bin", text(&user.path("bin"))))
-            .env("PUNIE_BACKEND_URL", &stage.setting.url);
+            .env("PUNIE_BACKEND_URL", &setup.setting.url);
         command
     };
     // The unit is written, and the runner begins as the manager would start it.
-    let workspace = text(&stage.setting.workspace);
+    let workspace = text(&setup.setting.workspace);
     run_well(&mut typed(&[
         "--workspace",
         &workspace,
         "service",
         "install",
     ]));
-    let file = stage.setting.workspace.join("runs");
-    let call = stage
+    let file = setup.setting.workspace.join("runs");
+    let call = setup
         .caller
         .ask(ToolCall::bash("echo one >> runs; sleep 4; echo done"))
         .await;
@@ -355,7 +355,7 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
         let mut command = typed(&["update"]);
         move || run_command(&mut command)
     });
-    let answer = stage.caller.answer(&call).await;
+    let answer = setup.caller.answer(&call).await;
     assert!(answer.text().contains("done"), "{answer:?}");
     let (succeeded, said) = updating.join().expect("it ends");
     assert!(succeeded && said.contains("A call runs."), "{said}");
@@ -365,7 +365,7 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
         before
     );
     assert_eq!(version_of(&user.program()), NEWER);
-    let next = stage
+    let next = setup
         .caller
         .call_and_wait(ToolCall::bash("echo two >> runs; cat runs"))
         .await;
@@ -383,13 +383,13 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_of_the_owner_lasts_beyond_that_of_an_update() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     // What an update that was killed in the middle of the restart leaves behind.
-    let switch = stage.setting.home.join("state/switches/paused");
+    let switch = setup.setting.home.join("state/switches/paused");
     fs::create_dir_all(switch.parent().expect("its folder")).expect("a folder");
     let left = r#"{"sinceMs":1,"reason":"for the restart of an update"}"#;
     fs::write(&switch, left).expect("written");
-    let paused = stage
+    let paused = setup
         .command(&["--json", "pause", "--reason", "lunch"])
         .await;
     assert_eq!(paused.json()["changed"], true, "{paused:?}");

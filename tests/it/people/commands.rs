@@ -18,18 +18,18 @@ fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
         .collect()
 }
 
-pub(super) async fn add_contact(stage: &RunnerFixture, args: &[&str]) -> Value {
+pub(super) async fn add_contact(setup: &RunnerFixture, args: &[&str]) -> Value {
     let args = [&["--json", "people", "add"], args].concat();
-    let ended = stage.command(&args).await;
+    let ended = setup.command(&args).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     ended.json()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w72_one_person_has_one_alias_however_many_identifiers() {
-    let stage = RunnerFixture::with_unpaired_device("").await;
+    let setup = RunnerFixture::with_unpaired_device("").await;
     let first = add_contact(
-        &stage,
+        &setup,
         &[
             "Anna Müller",
             "--mail",
@@ -39,7 +39,7 @@ async fn w72_one_person_has_one_alias_however_many_identifiers() {
         ],
     )
     .await;
-    let again = add_contact(&stage, &["anna MÜLLER", "--also", "Anna M. Müller"]).await;
+    let again = add_contact(&setup, &["anna MÜLLER", "--also", "Anna M. Müller"]).await;
     assert_eq!(first["alias"], again["alias"]);
     let identifiers = again["identifiers"].as_array().expect("a list");
     assert_eq!(identifiers.len(), 4, "{again}");
@@ -50,7 +50,7 @@ async fn w72_one_person_has_one_alias_however_many_identifiers() {
             .as_str()
             .is_some_and(|mail| mail.starts_with(&format!("person-{code}")))
     );
-    let other = add_contact(&stage, &["Ben Okoro"]).await;
+    let other = add_contact(&setup, &["Ben Okoro"]).await;
     assert!(!other["alias"].as_str().expect("a text").contains(code));
     for (args, words) in [
         (
@@ -71,20 +71,20 @@ async fn w72_one_person_has_one_alias_however_many_identifiers() {
             "Nobody in the identity map",
         ),
     ] {
-        let ended = stage.command(args).await;
+        let ended = setup.command(args).await;
         assert_eq!(ended.code, Some(2), "{ended:?}");
         assert!(ended.log.contains(words), "{ended:?}");
     }
-    let listed = stage.command(&["people"]).await;
+    let listed = setup.command(&["people"]).await;
     assert!(
         listed.out.contains("Anna Müller") && !listed.out.contains("Cleo"),
         "{listed:?}"
     );
     assert_eq!(
-        stage.command(&["people", "remove", alias]).await.code,
+        setup.command(&["people", "remove", alias]).await.code,
         Some(0)
     );
-    let listed = stage.command(&["people"]).await;
+    let listed = setup.command(&["people"]).await;
     assert!(
         !listed.out.contains("Anna") && listed.out.contains("Ben Okoro"),
         "{listed:?}"
@@ -93,10 +93,10 @@ async fn w72_one_person_has_one_alias_however_many_identifiers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w76_the_map_is_encrypted_and_a_damaged_one_is_never_overwritten() {
-    let stage = RunnerFixture::with_unpaired_device("").await;
-    add_contact(&stage, &["Anna Müller", "--phone", "+49 30 1234567"]).await;
-    add_contact(&stage, &["Ben Okoro"]).await;
-    for path in files_below(&stage.setting.home) {
+    let setup = RunnerFixture::with_unpaired_device("").await;
+    add_contact(&setup, &["Anna Müller", "--phone", "+49 30 1234567"]).await;
+    add_contact(&setup, &["Ben Okoro"]).await;
+    for path in files_below(&setup.setting.home) {
         let bytes = std::fs::read(&path).expect("a file");
         let text = String::from_utf8_lossy(&bytes);
         assert!(
@@ -105,10 +105,10 @@ async fn w76_the_map_is_encrypted_and_a_damaged_one_is_never_overwritten() {
             path.display()
         );
     }
-    let file = stage.setting.home.join("state/identity_map.json");
-    let key = stage.setting.home.join("keys/identity_map.key");
+    let file = setup.setting.home.join("state/identity_map.json");
+    let key = setup.setting.home.join("keys/identity_map.key");
     let whole = std::fs::read(&file).expect("the map");
-    stage.write("note.txt", "Anna Müller\n");
+    setup.write("note.txt", "Anna Müller\n");
     let args = json!({"file_path": "note.txt"}).to_string();
     let read = ["call", "Read", args.as_str()];
     let damage = |bytes: &[u8]| std::fs::write(&file, bytes).expect("written");
@@ -123,17 +123,17 @@ async fn w76_the_map_is_encrypted_and_a_damaged_one_is_never_overwritten() {
             }
         }
         let before = std::fs::read(&file).expect("the map");
-        let ended = stage.command(&["people", "add", "Cleo Roy"]).await;
+        let ended = setup.command(&["people", "add", "Cleo Roy"]).await;
         assert_ne!(ended.code, Some(0), "{ended:?}");
         assert_eq!(std::fs::read(&file).expect("the map"), before);
-        let ended = stage.command(&read).await;
+        let ended = setup.command(&read).await;
         assert_ne!(ended.code, Some(0), "{ended:?}");
         let shown = format!("{}{}", ended.out, ended.log);
         assert!(
             shown.contains("list of them cannot be read") && !shown.contains("Müller"),
             "{shown}"
         );
-        let status = stage.command(&["status", "--json"]).await.json();
+        let status = setup.command(&["status", "--json"]).await.json();
         assert!(
             status["degraded"].to_string().contains("\"people\""),
             "{status}"
@@ -142,7 +142,7 @@ async fn w76_the_map_is_encrypted_and_a_damaged_one_is_never_overwritten() {
     std::fs::write(&key, key_text).expect("written");
     std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600))
         .expect("set");
-    let ended = stage.command(&read).await;
+    let ended = setup.command(&read).await;
     assert!(
         ended.out.contains("Person-") && !ended.out.contains("Müller"),
         "{ended:?}"

@@ -8,14 +8,14 @@ use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
-async fn add_person(stage: &RunnerFixture, args: &[&str]) -> String {
-    let added = super::commands::add_contact(stage, args).await;
+async fn add_person(setup: &RunnerFixture, args: &[&str]) -> String {
+    let added = super::commands::add_contact(setup, args).await;
     added["alias"].as_str().expect("an alias").to_owned()
 }
 
 /// All text that the backend keeps.
-fn backend_rows(stage: &RunnerFixture) -> String {
-    let db = stage.database();
+fn backend_rows(setup: &RunnerFixture) -> String {
+    let db = setup.database();
     let mut names = db
         .prepare("SELECT name FROM sqlite_master WHERE type = 'table'")
         .expect("a query");
@@ -45,9 +45,9 @@ fn backend_rows(stage: &RunnerFixture) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let anna = add_person(
-        &stage,
+        &setup,
         &[
             "Anna Müller",
             "--mail",
@@ -57,12 +57,12 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         ],
     )
     .await;
-    let runner = stage.run();
-    stage.write(
+    let runner = setup.run();
+    setup.write(
         "note.txt",
         "Call Anna Müller\n(anna@x.org, 030 1234567)\nat noon.\n",
     );
-    let text = stage
+    let text = setup
         .caller
         .call_and_wait(ToolCall::new("Read", &json!({"file_path": "note.txt"})))
         .await
@@ -72,9 +72,9 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         "{text}"
     );
     // Added while the runner runs.
-    let ben = add_person(&stage, &["Ben Okoro"]).await;
+    let ben = add_person(&setup, &["Ben Okoro"]).await;
     let edit = json!({"file_path": "note.txt", "old_string": format!("Call {anna}"), "new_string": format!("Ask {ben} or {anna}")});
-    let edited = stage
+    let edited = setup
         .caller
         .call_and_wait(ToolCall::new("Edit", &edit))
         .await;
@@ -84,11 +84,11 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         "{}",
         edited.text()
     );
-    let now = std::fs::read_to_string(stage.setting.workspace.join("note.txt")).expect("the file");
+    let now = std::fs::read_to_string(setup.setting.workspace.join("note.txt")).expect("the file");
     assert!(now.starts_with("Ask Ben Okoro or Anna Müller\n"), "{now}");
     let missed =
         json!({"file_path": "note.txt", "old_string": "Ask Ben and Anna", "new_string": "x"});
-    let hint = stage
+    let hint = setup
         .caller
         .call_and_wait(ToolCall::new("Edit", &missed))
         .await
@@ -97,7 +97,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         !hint.contains("Okoro") && !hint.contains("Müller"),
         "{hint}"
     );
-    let found = stage
+    let found = setup
         .caller
         .call_and_wait(ToolCall::new(
             "Grep",
@@ -107,7 +107,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         .text();
     assert!(found.contains(&ben), "{found}");
     // A command stays as the agent wrote it.
-    let echoed = stage
+    let echoed = setup
         .caller
         .call_and_wait(ToolCall::bash(&format!("echo {ben} | wc -c")))
         .await
@@ -116,14 +116,14 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     let patch = format!(
         "*** Begin Patch\n*** Update File: note.txt\n@@\n-Ask {ben} or {anna}\n+Ask {ben}\n*** End Patch\n"
     );
-    let patched = stage
+    let patched = setup
         .caller
         .call_and_wait(ToolCall::new("ApplyPatch", &json!({"patch": patch})))
         .await;
     assert_eq!(patched.verdict().0, "ok", "{}", patched.text());
     let written = json!({"file_path": "new.txt", "content": format!("{anna}\n")});
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("Write", &written))
             .await
@@ -131,10 +131,10 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
             .0,
         "ok"
     );
-    let new = std::fs::read_to_string(stage.setting.workspace.join("new.txt")).expect("the file");
+    let new = std::fs::read_to_string(setup.setting.workspace.join("new.txt")).expect("the file");
     assert_eq!(new, "Anna Müller\n");
     let parts = json!({"pattern": "M.ller", "path": "new.txt", "output_mode": "content", "only_matching": true});
-    let parts = stage
+    let parts = setup
         .caller
         .call_and_wait(ToolCall::new("Grep", &parts))
         .await
@@ -145,7 +145,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     );
     let literal =
         json!({"pattern": anna, "path": "new.txt", "output_mode": "content", "literal": true});
-    let literal = stage
+    let literal = setup
         .caller
         .call_and_wait(ToolCall::new("Grep", &literal))
         .await
@@ -153,25 +153,25 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     assert!(literal.contains(&anna), "{literal}");
     // In pieces that split a name.
     for (name, piece) in [("1", "now Ben "), ("2", "Okoro and Ann"), ("3", "a Müller")] {
-        stage.write(name, piece);
+        setup.write(name, piece);
     }
     let slow = "cat 1; until [ -e go ]; do sleep 0.02; done; cat 2; sleep 0.1; cat 3";
-    let id = stage
+    let id = setup
         .ask(ToolCall::bash(&format!("echo begin; {slow}")).with("progress", json!(true)))
         .await;
     let pieces = wait_for_some("a piece", async || {
-        Some(stage.caller.progress_pieces(&id).await).filter(|pieces| !pieces.is_empty())
+        Some(setup.caller.progress_pieces(&id).await).filter(|pieces| !pieces.is_empty())
     })
     .await;
-    stage.write("go", "");
-    let answer = stage.answer(&id).await.text();
+    setup.write("go", "");
+    let answer = setup.answer(&id).await.text();
     assert!(
         answer.contains(&format!("now {ben} and {anna}")),
         "{answer}"
     );
     let pieces = Value::from(pieces).to_string();
-    let kept = backend_rows(&stage);
-    let titles = stage.command(&["history"]).await.out;
+    let kept = backend_rows(&setup);
+    let titles = setup.command(&["history"]).await.out;
     for (place, text) in [
         ("pieces", &pieces),
         ("backend", &kept),

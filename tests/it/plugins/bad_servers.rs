@@ -18,23 +18,23 @@ fn error_of(answer: &Value) -> (&str, &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_never_answers_is_ended_within_its_time() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let marker = process_marker(11);
     let silent =
         server_script(&["probe"], "text x").replace("initialize\"'*) start", "initialize\"'*) :");
-    install_plugin(&stage, "silent", "timeout = 1", &silent);
+    install_plugin(&setup, "silent", "timeout = 1", &silent);
     install_plugin(
-        &stage,
+        &setup,
         "busy",
         "timeout = 5",
         &server_script(&["wait"], &format!("sleep {marker}")),
     );
-    let said = problem_text(&listed_plugins(&stage).await["silent"]);
+    let said = problem_text(&listed_plugins(&setup).await["silent"]);
     assert!(
         said.contains("did not answer `initialize` within 1 s"),
         "{said}"
     );
-    let answer = call_tool(&stage, "wait").await;
+    let answer = call_tool(&setup, "wait").await;
     let (code, text) = error_of(&answer);
     assert_eq!(code, "timeout", "{answer}");
     assert!(
@@ -50,18 +50,18 @@ async fn a_server_that_never_answers_is_ended_within_its_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_prints_a_gigabyte_is_ended() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let flood = "head -c 1G /dev/zero";
-    install_plugin(&stage, "one-line", "", &server_script(&["one_line"], flood));
+    install_plugin(&setup, "one-line", "", &server_script(&["one_line"], flood));
     let lines = "yes '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"x\"}}' | head -c 1G";
     install_plugin(
-        &stage,
+        &setup,
         "many-lines",
         "",
         &server_script(&["many_lines"], lines),
     );
     install_plugin(
-        &stage,
+        &setup,
         "errors",
         "",
         &server_script(&["errors"], &format!("{flood} >&2")),
@@ -69,14 +69,14 @@ async fn a_server_that_prints_a_gigabyte_is_ended() {
     let large = r#"x=$(head -c 1M /dev/zero | tr '\0' x)
         while :; do echo '{"jsonrpc":"2.0","method":"x","params":{"a":"'$x'"}}'; done"#;
     let large_server = server_script(&["large_lines"], large);
-    install_plugin(&stage, "large-lines", "", &large_server);
+    install_plugin(&setup, "large-lines", "", &large_server);
     for (tool, words) in [
         ("one_line", "a message of more than 8 MiB"),
         ("many_lines", "more than 10000 messages"),
         ("large_lines", "more than 32 MiB of messages"),
         ("errors", "more than 16 MiB of standard error"),
     ] {
-        let answer = call_tool(&stage, tool).await;
+        let answer = call_tool(&setup, tool).await;
         let (code, text) = error_of(&answer);
         assert_eq!(code, "interrupted", "{answer}");
         assert!(text.contains(words), "{tool}: {text}");
@@ -85,20 +85,20 @@ async fn a_server_that_prints_a_gigabyte_is_ended() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_ends_one_call_and_the_next_one_starts_the_server_again() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let script = "if [[ $message == *please* ]]; then echo 'it hurts' >&2; exit 3; fi; text alive";
-    install_plugin(&stage, "crashing", "", &server_script(&["probe"], script));
+    install_plugin(&setup, "crashing", "", &server_script(&["probe"], script));
     install_plugin(
-        &stage,
+        &setup,
         "steady",
         "",
         &server_script(&["other"], "text steady"),
     );
-    let runner = stage.run();
-    until_offered(&stage, "probe").await;
-    until_offered(&stage, "other").await;
+    let runner = setup.run();
+    until_offered(&setup, "probe").await;
+    until_offered(&setup, "other").await;
     for _ in 0..5 {
-        let answer = stage
+        let answer = setup
             .caller
             .call_and_wait(ToolCall::new("probe", &json!({"crash": "please"})))
             .await;
@@ -106,13 +106,13 @@ async fn a_crash_ends_one_call_and_the_next_one_starts_the_server_again() {
         let text = answer.text();
         assert!(text.contains("its program ended (exit code 3)"), "{text}");
         assert!(text.contains("it hurts"), "{text}");
-        let other = stage
+        let other = setup
             .caller
             .call_and_wait(ToolCall::new("other", &json!({})))
             .await;
         assert_eq!(text_of(&other), "steady");
     }
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::new("probe", &json!({})))
         .await;
@@ -128,11 +128,11 @@ async fn a_crash_ends_one_call_and_the_next_one_starts_the_server_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_that_is_no_message_is_skipped_and_told() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let chatty = server_script(&["probe"], "echo '{\"level\":30}'; text found")
         .replace("id_pattern=", "echo 'Hello, I am a banner'\nid_pattern=");
-    install_plugin(&stage, "chatty", "", &chatty);
-    let answer = call_tool(&stage, "probe").await;
+    install_plugin(&setup, "chatty", "", &chatty);
+    let answer = call_tool(&setup, "probe").await;
     assert_eq!(answer["result"], "found", "{answer}");
     let told = answer["meta"]["warnings"].to_string();
     assert!(
@@ -145,12 +145,12 @@ async fn a_line_that_is_no_message_is_skipped_and_told() {
         ("unmarked", r#"{"id":'$id',"result":{}}"#),
     ] {
         install_plugin(
-            &stage,
+            &setup,
             id,
             "",
             &server_script(&[id], &format!("echo '{line}'")),
         );
-        let answer = call_tool(&stage, id).await;
+        let answer = call_tool(&setup, id).await;
         let (code, text) = error_of(&answer);
         assert_eq!(code, "interrupted", "{answer}");
         assert!(text.contains("no message of the protocol: {"), "{text}");
@@ -160,22 +160,22 @@ async fn a_line_that_is_no_message_is_skipped_and_told() {
         "{\"tools\":[",
         "{\"tools\":[{\"name\":\"without\"},{\"name\":\"odd\",\"inputSchema\":3},",
     );
-    install_plugin(&stage, "unlike", "", &unlike);
-    let said = problem_text(&listed_plugins(&stage).await["unlike"]);
+    install_plugin(&setup, "unlike", "", &unlike);
+    let said = problem_text(&listed_plugins(&setup).await["unlike"]);
     assert!(
         said.contains("without is not offered") && said.contains("odd is not offered"),
         "{said}"
     );
-    let answer = call_tool(&stage, "usable").await;
+    let answer = call_tool(&setup, "usable").await;
     assert_eq!(answer["result"], "found", "{answer}");
 
     install_plugin(
-        &stage,
+        &setup,
         "wrong",
         "",
         &server_script(&["strange"], "answer '{\"tools\":3}'"),
     );
-    let answer = call_tool(&stage, "strange").await;
+    let answer = call_tool(&setup, "strange").await;
     assert!(
         error_of(&answer).1.contains("not what the protocol wants"),
         "{answer}"
@@ -183,8 +183,8 @@ async fn a_line_that_is_no_message_is_skipped_and_told() {
 
     let failing =
         "answer '{\"content\":[{\"type\":\"text\",\"text\":\"no such city\"}],\"isError\":true}'";
-    install_plugin(&stage, "failing", "", &server_script(&["weather"], failing));
-    let answer = call_tool(&stage, "weather").await;
+    install_plugin(&setup, "failing", "", &server_script(&["weather"], failing));
+    let answer = call_tool(&setup, "weather").await;
     assert_eq!(
         error_of(&answer),
         ("io", "weather failed: no such city"),

@@ -9,19 +9,19 @@ use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w63_an_edit_is_in_force_at_the_next_call() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     let folder = install_plugin(
-        &stage,
+        &setup,
         "edited",
         "",
         &server_script(&["probe"], "source lib/say.sh"),
     );
     std::fs::create_dir(folder.join("lib")).expect("a folder");
     std::fs::write(folder.join("lib/say.sh"), "text one").expect("written");
-    until_offered(&stage, "probe").await;
+    until_offered(&setup, "probe").await;
     let ask = async || {
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("probe", &json!({})))
             .await
@@ -33,10 +33,10 @@ async fn w63_an_edit_is_in_force_at_the_next_call() {
     let script = server_script(&["probe", "another"], "text three");
     std::fs::write(folder.join("server.sh"), script).expect("written");
     assert_eq!(text_of(&ask().await), "three");
-    until_offered(&stage, "another").await;
+    until_offered(&setup, "another").await;
     // The access that was decided about is another one now.
     install_plugin(
-        &stage,
+        &setup,
         "edited",
         "paths = \"write\"",
         &server_script(&["probe"], "text four"),
@@ -54,27 +54,27 @@ async fn w63_an_edit_is_in_force_at_the_next_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_runs_ends_with_the_plugin_that_it_began_with() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let waits = "d=${PUNIE_WORKSPACES%%:*}; echo begun > $d/begun; until [[ -e $d/go ]]; do sleep 0.05; done; text old";
     let folder = install_plugin(
-        &stage,
+        &setup,
         "going",
         "paths = \"write\"",
         &server_script(&["probe"], waits),
     );
-    let runner = stage.run();
-    until_offered(&stage, "probe").await;
-    let id = stage.ask(ToolCall::new("probe", &json!({}))).await;
-    stage.line("begun").await;
+    let runner = setup.run();
+    until_offered(&setup, "probe").await;
+    let id = setup.ask(ToolCall::new("probe", &json!({}))).await;
+    setup.line("begun").await;
     std::fs::remove_dir_all(&folder).expect("removed");
     wait_for_some("the tool to go", async || {
-        let tools = stage.caller.tools().await;
+        let tools = setup.caller.tools().await;
         tools.iter().all(|(name, _)| name != "probe").then_some(())
     })
     .await;
-    stage.write("go", "");
-    assert_eq!(text_of(&stage.answer(&id).await), "old");
-    let gone = stage
+    setup.write("go", "");
+    assert_eq!(text_of(&setup.answer(&id).await), "old");
+    let gone = setup
         .caller
         .call_and_wait(ToolCall::new("probe", &json!({})))
         .await;
@@ -91,21 +91,21 @@ async fn a_call_that_runs_ends_with_the_plugin_that_it_began_with() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_call_ends_its_server() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let marker = process_marker(12);
     let waits = format!("echo begun > ${{PUNIE_WORKSPACES%%:*}}/begun; sleep {marker}");
     install_plugin(
-        &stage,
+        &setup,
         "slow",
         "paths = \"write\"",
         &server_script(&["probe"], &waits),
     );
-    let runner = stage.run();
-    until_offered(&stage, "probe").await;
-    let id = stage.ask(ToolCall::new("probe", &json!({}))).await;
-    stage.line("begun").await;
-    stage.caller.cancel(&id).await;
-    let answer = stage.answer(&id).await;
+    let runner = setup.run();
+    until_offered(&setup, "probe").await;
+    let id = setup.ask(ToolCall::new("probe", &json!({}))).await;
+    setup.line("begun").await;
+    setup.caller.cancel(&id).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.outcome, "cancelled", "{answer:?}");
     wait_until("the end of its processes", || {
         crate::harness::running::processes_with_argument(&marker).is_empty()
@@ -117,22 +117,22 @@ async fn a_cancelled_call_ends_its_server() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_server_of_a_killed_runner_left_ends_at_the_next_start() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let marker = process_marker(13);
     let waits = format!("echo begun > ${{PUNIE_WORKSPACES%%:*}}/begun; sleep {marker}");
     install_plugin(
-        &stage,
+        &setup,
         "left",
         "paths = \"write\"",
         &server_script(&["probe"], &waits),
     );
-    let runner = stage.run();
-    until_offered(&stage, "probe").await;
-    let id = stage.ask(ToolCall::new("probe", &json!({}))).await;
-    stage.line("begun").await;
+    let runner = setup.run();
+    until_offered(&setup, "probe").await;
+    let id = setup.ask(ToolCall::new("probe", &json!({}))).await;
+    setup.line("begun").await;
     runner.kill();
-    let next = stage.run();
-    let answer = stage.answer(&id).await;
+    let next = setup.run();
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     wait_until("the end of its processes", || {
         crate::harness::running::processes_with_argument(&marker).is_empty()

@@ -19,9 +19,9 @@ fn plugin_table(name: &str, more: &str) -> String {
 
 /// A device with one server.
 async fn stage_with(name: &str, more: &str, script: &str) -> RunnerFixture {
-    let stage = RunnerFixture::with_config(&plugin_table(name, more)).await;
-    stage.write(&format!("{name}.sh"), script);
-    stage
+    let setup = RunnerFixture::with_config(&plugin_table(name, more)).await;
+    setup.write(&format!("{name}.sh"), script);
+    setup
 }
 
 /// A server with these tools as it lists them.
@@ -33,11 +33,11 @@ fn server_listing(tools: &str, call: &str) -> String {
 }
 
 async fn call_with_args(
-    stage: &RunnerFixture,
+    setup: &RunnerFixture,
     tool: &str,
     arguments: Value,
 ) -> crate::harness::caller::CallAnswer {
-    stage
+    setup
         .caller
         .call_and_wait(ToolCall::new(tool, &arguments))
         .await
@@ -64,16 +64,16 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
     ];
     let more = "env = { GREETING = \"Hello from\" }\ntools = [\"greet\", \"look\", \"picture\", \"fail\"]\n\
                 effects = { look = \"reads\" }";
-    let stage = stage_with("city", more, &server_listing(&tools.join(","), calls)).await;
-    let runner = stage.run();
-    let body = until_offered(&stage, "city__greet").await;
+    let setup = stage_with("city", more, &server_listing(&tools.join(","), calls)).await;
+    let runner = setup.run();
+    let body = until_offered(&setup, "city__greet").await;
     assert_eq!(body["origin"], "mcp: city");
     assert_eq!(
         body["effect"], "executes",
         "it may write, so its word does not count"
     );
-    assert_eq!(until_offered(&stage, "city__look").await["effect"], "reads");
-    let names: Vec<String> = stage
+    assert_eq!(until_offered(&setup, "city__look").await["effect"], "reads");
+    let names: Vec<String> = setup
         .caller
         .tools()
         .await
@@ -82,14 +82,14 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
         .collect();
     assert!(!names.contains(&"city__hidden".to_owned()), "{names:?}");
 
-    let answer = call_with_args(&stage, "city__greet", json!({"n": 1})).await;
+    let answer = call_with_args(&setup, "city__greet", json!({"n": 1})).await;
     assert_eq!(text_of(&answer), "Hello from work");
-    let answer = call_with_args(&stage, "city__greet", json!({"n": "one"})).await;
+    let answer = call_with_args(&setup, "city__greet", json!({"n": "one"})).await;
     assert_eq!(answer.verdict(), ("error", "invalid_args"), "{answer:?}");
-    let answer = call_with_args(&stage, "city__fail", json!({})).await;
+    let answer = call_with_args(&setup, "city__fail", json!({})).await;
     assert_eq!(answer.verdict(), ("error", "io"), "{answer:?}");
     assert_eq!(answer.text(), "city__fail failed: no such city");
-    let answer = call_with_args(&stage, "city__picture", json!({})).await;
+    let answer = call_with_args(&setup, "city__picture", json!({})).await;
     let picture = &answer.payload["result"];
     assert_eq!(picture["mime_type"], "image/png", "{answer:?}");
     assert_eq!(
@@ -99,8 +99,8 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
     assert_eq!(picture["note"], "a dot\n[image: image/png]");
 
     // The catalog of plugins is for those of the home.
-    assert_eq!(stage.caller.catalog("plugin").await.len(), 0);
-    let answer = call_with_args(&stage, "hidden", json!({})).await;
+    assert_eq!(setup.caller.catalog("plugin").await.len(), 0);
+    let answer = call_with_args(&setup, "hidden", json!({})).await;
     assert_eq!(answer.verdict(), ("error", "unknown_tool"), "{answer:?}");
     runner.terminate();
     runner.end().await;
@@ -109,15 +109,15 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_is_not_started_where_no_workspace_is_known() {
     let script = server_script(&["fine"], "text alive");
-    let stage = stage_with("near", "", &script).await;
+    let setup = stage_with("near", "", &script).await;
     let elsewhere = async || {
         // As typed in another folder, without the flag that the other commands here have.
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_punie-runner"));
         command
             .arg("--home")
-            .arg(&stage.setting.home)
+            .arg(&setup.setting.home)
             .args(["--json", "plugins"])
-            .env("HOME", stage.setting.home.parent().expect("a folder"))
+            .env("HOME", setup.setting.home.parent().expect("a folder"))
             .env_remove("PUNIE_WORKSPACE")
             .current_dir("/");
         let output = command.output().await.expect("it runs");
@@ -132,8 +132,8 @@ async fn a_server_is_not_started_where_no_workspace_is_known() {
         "{problems}"
     );
     // A runner that runs knows its workspaces.
-    let runner = stage.run();
-    until_offered(&stage, "near__fine").await;
+    let runner = setup.run();
+    until_offered(&setup, "near__fine").await;
     let report = elsewhere().await;
     assert_eq!(report["state"], "ok", "{report}");
     assert_eq!(report["tools"][0]["name"], "near__fine", "{report}");
@@ -150,18 +150,18 @@ async fn a_configured_server_that_hangs_floods_or_dies_fails_one_call() {
         *) text alive ;;
         esac"#;
     let tools = ["hang", "flood", "die", "fine"];
-    let stage = stage_with("bad", "timeout = 5", &server_script(&tools, calls)).await;
-    let runner = stage.run();
-    until_offered(&stage, "bad__hang").await;
+    let setup = stage_with("bad", "timeout = 5", &server_script(&tools, calls)).await;
+    let runner = setup.run();
+    until_offered(&setup, "bad__hang").await;
     for (tool, code, words) in [
         ("bad__hang", "timeout", "The MCP server bad did not answer"),
         ("bad__flood", "interrupted", "a message of more than 8 MiB"),
         ("bad__die", "interrupted", "its program ended (exit code 3)"),
     ] {
-        let answer = call_with_args(&stage, tool, json!({})).await;
+        let answer = call_with_args(&setup, tool, json!({})).await;
         assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
         assert!(answer.text().contains(words), "{answer:?}");
-        let answer = call_with_args(&stage, "bad__fine", json!({})).await;
+        let answer = call_with_args(&setup, "bad__fine", json!({})).await;
         assert_eq!(text_of(&answer), "alive", "after {tool}");
     }
     runner.terminate();
@@ -174,25 +174,25 @@ async fn an_answer_that_comes_while_the_runner_is_stopped_is_received() {
     // The first call is answered at once.
     let calls = r#"[ -e warm ] && { touch called; until [ -e go ]; do sleep 0.02; done; }
         touch warm; text "its answer"; touch answered"#;
-    let stage = stage_with("slow", "timeout = 8", &server_script(&["wait"], calls)).await;
-    let runner = stage.run();
-    until_offered(&stage, "slow__wait").await;
-    let answer = call_with_args(&stage, "slow__wait", json!({})).await;
+    let setup = stage_with("slow", "timeout = 8", &server_script(&["wait"], calls)).await;
+    let runner = setup.run();
+    until_offered(&setup, "slow__wait").await;
+    let answer = call_with_args(&setup, "slow__wait", json!({})).await;
     assert_eq!(text_of(&answer), "its answer");
-    wait_until("its file", || stage.file("answered").exists()).await;
-    std::fs::remove_file(stage.file("answered")).expect("the first answer's");
+    wait_until("its file", || setup.file("answered").exists()).await;
+    std::fs::remove_file(setup.file("answered")).expect("the first answer's");
     let since = Instant::now();
-    let id = stage.ask(ToolCall::new("slow__wait", &json!({}))).await;
-    wait_until("the call", || stage.file("called").exists()).await;
+    let id = setup.ask(ToolCall::new("slow__wait", &json!({}))).await;
+    wait_until("the call", || setup.file("called").exists()).await;
     runner.signal(Signal::STOP);
-    stage.write("go", "");
-    wait_until("its answer", || stage.file("answered").exists()).await;
+    setup.write("go", "");
+    wait_until("its answer", || setup.file("answered").exists()).await;
     wait_until("its limit", || {
         since.elapsed() > LIMIT + Duration::from_secs(1)
     })
     .await;
     runner.signal(Signal::CONT);
-    let answer = stage.answer(&id).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(text_of(&answer), "its answer", "{answer:?}");
 }
 
@@ -208,8 +208,8 @@ async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
     let odd = r#"answer '{"content":[{"type":"text","text":"no n"}],"structuredContent":{"m":1}}'"#;
     let more = "tools = [\"wrong\", \"text\", \"any\", \"odd\", \"a.b\", \"none\", \"LONG\"]"
         .replace("LONG", &long);
-    let stage = stage_with("liar", &more, &server_listing(&tools, odd)).await;
-    let report = &listed_plugins(&stage).await["mcp.liar"];
+    let setup = stage_with("liar", &more, &server_listing(&tools, odd)).await;
+    let report = &listed_plugins(&setup).await["mcp.liar"];
     let said = problem_text(report);
     for words in [
         "liar__wrong is not offered: its inputSchema",
@@ -228,10 +228,10 @@ async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
     assert_eq!(report["tools"][0]["name"], "liar__odd", "{report}");
     // The content is for the model, whatever its schema promised, and so are the fields that it does not hold.
     assert_eq!(
-        call_tool(&stage, "liar__odd").await["result"],
+        call_tool(&setup, "liar__odd").await["result"],
         "no n\n{\"m\":1}"
     );
-    let tools = stage.command(&["tools"]).await;
+    let tools = setup.command(&["tools"]).await;
     assert!(
         tools.log.contains("liar__wrong is not offered"),
         "{tools:?}"
@@ -243,44 +243,44 @@ async fn tools_that_a_server_adds_while_it_runs_are_offered() {
     let list = r#"if [[ -e grown ]]; then answer '{"tools":[{"name":"grow","inputSchema":{"type":"object"}},{"name":"new","inputSchema":{"type":"object"}}]}'; else answer '{"tools":[{"name":"grow","inputSchema":{"type":"object"}}]}'; fi"#;
     let grow = r#"touch grown; text grown; echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'"#;
     let script = server_listing("", grow).replace("answer '{\"tools\":[]}'", list);
-    let stage = stage_with("plant", "", &script).await;
-    let runner = stage.run();
-    until_offered(&stage, "plant__grow").await;
+    let setup = stage_with("plant", "", &script).await;
+    let runner = setup.run();
+    until_offered(&setup, "plant__grow").await;
     assert_eq!(
-        text_of(&call_with_args(&stage, "plant__grow", json!({})).await),
+        text_of(&call_with_args(&setup, "plant__grow", json!({})).await),
         "grown"
     );
-    until_offered(&stage, "plant__new").await;
+    until_offered(&setup, "plant__new").await;
     assert_eq!(
-        text_of(&call_with_args(&stage, "plant__new", json!({})).await),
+        text_of(&call_with_args(&setup, "plant__new", json!({})).await),
         "grown"
     );
     runner.terminate();
     runner.end().await;
     // The list is stored, so that the next start needs no server.
-    assert_eq!(call_tool(&stage, "plant__new").await["result"], "grown");
+    assert_eq!(call_tool(&setup, "plant__new").await["result"], "grown");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_goes_to_the_server_and_nowhere_else() {
     let more = "env = { API_KEY = \"${secret:city-key}\" }";
     let script = server_script(&["show"], "text \"key $API_KEY\"");
-    let stage = stage_with("city", more, &script).await;
-    let doctor = stage.command(&["--json", "doctor"]).await;
+    let setup = stage_with("city", more, &script).await;
+    let doctor = setup.command(&["--json", "doctor"]).await;
     assert!(
         doctor.out.contains("needs the secret city-key"),
         "{doctor:?}"
     );
-    let said = problem_text(&listed_plugins(&stage).await["mcp.city"]);
+    let said = problem_text(&listed_plugins(&setup).await["mcp.city"]);
     assert!(said.contains("punie-runner secrets set city-key"), "{said}");
-    let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
+    let home = punie_home::Home::open_home(&setup.setting.home).expect("a home");
     let value = punie_text::redact::Secret::new("s3cret-value-of-city".to_owned());
     punie_home::SecretStore::in_home(&home)
         .set_secret("city-key", &value)
         .expect("stored");
-    let runner = stage.run();
-    until_offered(&stage, "city__show").await;
-    let answer = call_with_args(&stage, "city__show", json!({})).await;
+    let runner = setup.run();
+    until_offered(&setup, "city__show").await;
+    let answer = call_with_args(&setup, "city__show", json!({})).await;
     let text = text_of(&answer);
     assert!(
         text.starts_with("key ") && !text.contains("s3cret"),
@@ -294,16 +294,16 @@ async fn a_secret_goes_to_the_server_and_nowhere_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_config_toml_is_in_force_without_a_restart() {
-    let stage = RunnerFixture::new().await;
-    stage.write("late.sh", &server_script(&["probe"], "text late"));
-    let runner = stage.run();
-    until_offered(&stage, "Read").await;
-    let file = stage.setting.home.join("config.toml");
+    let setup = RunnerFixture::new().await;
+    setup.write("late.sh", &server_script(&["probe"], "text late"));
+    let runner = setup.run();
+    until_offered(&setup, "Read").await;
+    let file = setup.setting.home.join("config.toml");
     let before = std::fs::read_to_string(&file).expect("a configuration");
     std::fs::write(&file, format!("{before}{}", plugin_table("late", ""))).expect("written");
-    until_offered(&stage, "late__probe").await;
+    until_offered(&setup, "late__probe").await;
     assert_eq!(
-        text_of(&call_with_args(&stage, "late__probe", json!({})).await),
+        text_of(&call_with_args(&setup, "late__probe", json!({})).await),
         "late"
     );
     std::fs::write(
@@ -312,7 +312,7 @@ async fn a_change_of_config_toml_is_in_force_without_a_restart() {
     )
     .expect("written");
     wait_for_some("the tool to go", async || {
-        let tools = stage.caller.tools().await;
+        let tools = setup.caller.tools().await;
         tools
             .iter()
             .all(|(name, _)| name != "late__probe")
@@ -329,14 +329,14 @@ async fn a_server_that_could_not_be_asked_is_asked_again() {
         "[[ -e ready ]] || exit 1\n{}",
         server_script(&["probe"], "text here")
     );
-    let stage = stage_with("slow", "", &script).await;
-    let runner = stage.run();
+    let setup = stage_with("slow", "", &script).await;
+    let runner = setup.run();
     wait_until("the first failure", || {
         runner.log().contains("its server listed no tools")
     })
     .await;
-    stage.write("ready", "");
-    until_offered(&stage, "slow__probe").await;
+    setup.write("ready", "");
+    until_offered(&setup, "slow__probe").await;
     runner.terminate();
     runner.end().await;
 }

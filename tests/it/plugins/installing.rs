@@ -17,8 +17,8 @@ const MANIFEST: &str = "id = \"probe\"\nversion = \"1.2.3\"\ndescription = \"It 
     command = [\"bash\", \"server.sh\"]\npaths = \"read\"\nnetwork = \"ask\"\n";
 
 /// Writes a plugin outside of the home.
-fn write_source(stage: &RunnerFixture, text: &str) -> PathBuf {
-    let folder = stage.setting.logs.join("from/some-name");
+fn write_source(setup: &RunnerFixture, text: &str) -> PathBuf {
+    let folder = setup.setting.logs.join("from/some-name");
     write_file(&folder.join("plugin.toml"), MANIFEST);
     write_file(
         &folder.join("server.sh"),
@@ -52,22 +52,22 @@ fn read_files(folder: &Path) -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
-    let stage = RunnerFixture::new().await;
-    let source = write_source(&stage, "one");
-    let installed = stage.setting.home.join("plugins/probe");
-    let refused = stage
+    let setup = RunnerFixture::new().await;
+    let source = write_source(&setup, "one");
+    let installed = setup.setting.home.join("plugins/probe");
+    let refused = setup
         .command(&["plugins", "install", file_stem(&source)])
         .await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.log.contains("add --yes"), "{refused:?}");
     let dry = ["plugins", "install", file_stem(&source), "--dry-run"];
-    let dry = stage.command(&dry).await;
+    let dry = setup.command(&dry).await;
     assert_eq!(dry.code, Some(0), "{dry:?}");
     assert!(!installed.exists(), "{dry:?}");
 
     for answer in ["n\n", "y\n"] {
         let mut screen =
-            OnTerminal::start(&stage.setting, &["plugins", "install", file_stem(&source)]);
+            OnTerminal::start(&setup.setting, &["plugins", "install", file_stem(&source)]);
         screen.shows("Install it? [y/N]").await;
         let shown = screen.shown();
         for words in [
@@ -82,23 +82,23 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
         screen.shows("1 plugin:").await;
         assert_eq!(installed.exists(), answer == "y\n", "{}", screen.shown());
     }
-    assert_eq!(listed_plugins(&stage).await["probe"]["state"], "ok");
-    assert_eq!(call_tool(&stage, "probe").await["result"], "one");
+    assert_eq!(listed_plugins(&setup).await["probe"]["state"], "ok");
+    assert_eq!(call_tool(&setup, "probe").await["result"], "one");
     // A program in the folder is named by its place there.
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/plugins/count-lines");
     let mut screen =
-        OnTerminal::start(&stage.setting, &["plugins", "install", file_stem(&example)]);
+        OnTerminal::start(&setup.setting, &["plugins", "install", file_stem(&example)]);
     screen.shows("runs: ./server.sh\n").await;
     screen.types("n\n");
     screen.shows("1 plugin:").await;
 
-    write_source(&stage, "two");
-    let mut screen = OnTerminal::start(&stage.setting, &["plugins", "update"]);
+    write_source(&setup, "two");
+    let mut screen = OnTerminal::start(&setup.setting, &["plugins", "update"]);
     screen.shows("Replace the installed one? [y/N]").await;
     screen.types("y\n");
     screen.shows("1 updated").await;
-    assert_eq!(call_tool(&stage, "probe").await["result"], "two");
-    let same = stage
+    assert_eq!(call_tool(&setup, "probe").await["result"], "two");
+    let same = setup
         .command(&["--json", "plugins", "update", "--yes"])
         .await;
     assert_eq!(same.json()["result"], "unchanged", "{same:?}");
@@ -106,8 +106,8 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w63_a_plugin_whose_files_lead_out_is_not_installed() {
-    let stage = RunnerFixture::new().await;
-    let source = write_source(&stage, "one");
+    let setup = RunnerFixture::new().await;
+    let source = write_source(&setup, "one");
     for (manifest, words) in [
         (
             "command = [\"bash\", \"../server.sh\"]",
@@ -118,22 +118,22 @@ async fn w63_a_plugin_whose_files_lead_out_is_not_installed() {
         ("name = \"x\"", "it names no command"),
     ] {
         write_file(&source.join("plugin.toml"), manifest);
-        let ended = stage
+        let ended = setup
             .command(&["--json", "plugins", "install", "--yes", file_stem(&source)])
             .await;
         assert_eq!(ended.code, Some(1), "{manifest}: {ended:?}");
         assert!(ended.out.contains(words), "{manifest}: {ended:?}");
     }
-    write_source(&stage, "one");
+    write_source(&setup, "one");
     std::os::unix::fs::symlink("/etc/passwd", source.join("data")).expect("a link");
-    let ended = stage
+    let ended = setup
         .command(&["--json", "plugins", "install", "--yes", file_stem(&source)])
         .await;
     assert!(
         ended.out.contains("data is a link to /etc/passwd"),
         "{ended:?}"
     );
-    assert!(read_files(&stage.setting.home.join("plugins")).is_empty());
+    assert!(read_files(&setup.setting.home.join("plugins")).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,40 +146,40 @@ async fn a_kill_at_every_step_of_an_install_leaves_the_old_or_the_new_plugin() {
             "import.placed/probe=kill",
             "import.indexed=kill",
         ] {
-            let stage = RunnerFixture::new().await;
-            let installed = stage.setting.home.join("plugins/probe");
-            let source = write_source(&stage, "one");
+            let setup = RunnerFixture::new().await;
+            let installed = setup.setting.home.join("plugins/probe");
+            let source = write_source(&setup, "one");
             let install = ["--json", "plugins", "install", "--yes", file_stem(&source)];
             if is_update {
-                assert_eq!(stage.command(&install).await.json()["result"], "imported");
+                assert_eq!(setup.command(&install).await.json()["result"], "imported");
             }
             let before = read_files(&installed);
-            write_source(&stage, "two");
+            write_source(&setup, "two");
             let after = read_files(&source);
             let armed = [("PUNIE_FAILPOINTS", OsStr::new(point))];
-            let ended = RunningProgram::start_with(&stage.setting, &install, &armed)
+            let ended = RunningProgram::start_with(&setup.setting, &install, &armed)
                 .end()
                 .await;
             assert_eq!(ended.code, None, "{point}: {ended:?}");
             let now = read_files(&installed);
             assert!(now == before || now == after, "{point}: {now:?}");
-            let known = listed_plugins(&stage).await;
+            let known = listed_plugins(&setup).await;
             assert_eq!(
                 known.len(),
                 usize::from(!now.is_empty()),
                 "{point}: {known:?}"
             );
-            let again = stage.command(&install).await.json();
+            let again = setup.command(&install).await.json();
             assert_ne!(again["result"], "kept", "{point}: {again}");
             assert_eq!(read_files(&installed), after, "{point}");
-            assert_eq!(call_tool(&stage, "probe").await["result"], "two", "{point}");
+            assert_eq!(call_tool(&setup, "probe").await["result"], "two", "{point}");
         }
     }
 }
 
 /// The entry of this kind and key in the catalog of the backend.
-async fn published_entry(stage: &RunnerFixture, kind: &str, key: &str) -> Option<Value> {
-    let all = stage.caller.catalog(kind).await;
+async fn published_entry(setup: &RunnerFixture, kind: &str, key: &str) -> Option<Value> {
+    let all = setup.caller.catalog(kind).await;
     all.into_iter()
         .find(|(known, _)| known == key)
         .map(|(_, body)| body)
@@ -187,8 +187,8 @@ async fn published_entry(stage: &RunnerFixture, kind: &str, key: &str) -> Option
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
-    let stage = RunnerFixture::new().await;
-    let home = stage.setting.home.clone();
+    let setup = RunnerFixture::new().await;
+    let home = setup.setting.home.clone();
     let plugin = home.join("plugins/bundle");
     write_file(
         &plugin.join("plugin.toml"),
@@ -211,24 +211,24 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
         &home.join("skills/mine/SKILL.md"),
         "---\nname: mine\n---\nThe owner's.\n",
     );
-    let report = &listed_plugins(&stage).await["bundle"];
+    let report = &listed_plugins(&setup).await["bundle"];
     assert_eq!(
         (&report["state"], &report["tools"]),
         (&json!("ok"), &json!([]))
     );
-    let skills = stage.command(&["--json", "skills"]).await.out;
+    let skills = setup.command(&["--json", "skills"]).await.out;
     assert!(skills.contains(r#""from":"plugin bundle""#), "{skills}");
     assert!(
         skills.contains("you have one of your own with this id"),
         "{skills}"
     );
-    let mine = stage.command(&["skills", "show", "mine"]).await.out;
+    let mine = setup.command(&["skills", "show", "mine"]).await.out;
     assert_eq!(mine.trim(), "The owner's.");
 
-    let runner = stage.run();
+    let runner = setup.run();
     let has = async |kind: &str, key: &str, words: &str| {
         wait_for_some(&format!("{words:?} of {key}"), async || {
-            let entry = published_entry(&stage, kind, key).await?;
+            let entry = published_entry(&setup, kind, key).await?;
             entry.to_string().contains(words).then_some(())
         })
         .await;
@@ -240,7 +240,7 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
         "SkillBash",
         &json!({"skill_id": "brought", "command": "bash say.sh"}),
     );
-    let answer = stage.caller.call_and_wait(ask).await;
+    let answer = setup.caller.call_and_wait(ask).await;
     assert!(text_of(&answer).contains("it ran"), "{answer:?}");
     write_file(
         &plugin.join("skills/brought/SKILL.md"),
@@ -252,7 +252,7 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
         "---\nname: [\n---\nBroken.\n",
     );
     wait_for_some("the problem", async || {
-        let skills = stage.command(&["--json", "skills"]).await.out;
+        let skills = setup.command(&["--json", "skills"]).await.out;
         skills.contains("earlier_version").then_some(())
     })
     .await;

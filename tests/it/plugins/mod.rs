@@ -49,8 +49,8 @@ fn process_marker(test: u32) -> String {
 }
 
 /// Writes a plugin: its manifest beside the command, and its server.
-fn install_plugin(stage: &RunnerFixture, id: &str, manifest: &str, server: &str) -> PathBuf {
-    let folder = stage.setting.home.join("plugins").join(id);
+fn install_plugin(setup: &RunnerFixture, id: &str, manifest: &str, server: &str) -> PathBuf {
+    let folder = setup.setting.home.join("plugins").join(id);
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("server.sh"), server).expect("written");
     let manifest = format!("command = [\"bash\", \"server.sh\"]\n{manifest}");
@@ -59,11 +59,11 @@ fn install_plugin(stage: &RunnerFixture, id: &str, manifest: &str, server: &str)
 }
 
 /// Installs one of the examples of the documentation.
-fn install_example(stage: &RunnerFixture, id: &str) {
+fn install_example(setup: &RunnerFixture, id: &str) {
     let example = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("docs/examples/plugins")
         .join(id);
-    let folder = stage.setting.home.join("plugins").join(id);
+    let folder = setup.setting.home.join("plugins").join(id);
     std::fs::create_dir_all(&folder).expect("a folder");
     for entry in std::fs::read_dir(example).expect("the example") {
         let entry = entry.expect("an entry");
@@ -72,8 +72,8 @@ fn install_example(stage: &RunnerFixture, id: &str) {
 }
 
 /// What `plugins` says of each, by id.
-async fn listed_plugins(stage: &RunnerFixture) -> std::collections::BTreeMap<String, Value> {
-    let ended = stage.command(&["--json", "plugins"]).await;
+async fn listed_plugins(setup: &RunnerFixture) -> std::collections::BTreeMap<String, Value> {
+    let ended = setup.command(&["--json", "plugins"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let lines = ended.out.lines().map(|line| {
         let report: Value = serde_json::from_str(line).expect("JSON");
@@ -90,14 +90,14 @@ fn problem_text(report: &Value) -> String {
 }
 
 /// Calls a tool without a runner.
-async fn call_tool(stage: &RunnerFixture, tool: &str) -> Value {
-    stage.command(&["--json", "call", tool]).await.json()
+async fn call_tool(setup: &RunnerFixture, tool: &str) -> Value {
+    setup.command(&["--json", "call", tool]).await.json()
 }
 
 /// Waits until the backend lists a tool.
-async fn until_offered(stage: &RunnerFixture, tool: &str) -> Value {
+async fn until_offered(setup: &RunnerFixture, tool: &str) -> Value {
     wait_for_some(&format!("{tool} in the catalog"), async || {
-        let tools = stage.caller.tools().await;
+        let tools = setup.caller.tools().await;
         tools
             .into_iter()
             .find(|(name, _)| name == tool)
@@ -113,29 +113,29 @@ fn text_of(answer: &CallAnswer) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
-    let stage = RunnerFixture::new().await;
-    install_example(&stage, "count-lines");
-    install_example(&stage, "word-stats");
-    stage.write("poem.txt", "one\ntwo\nthree\n");
-    let runner = stage.run();
-    let body = until_offered(&stage, "count_lines").await;
+    let setup = RunnerFixture::new().await;
+    install_example(&setup, "count-lines");
+    install_example(&setup, "word-stats");
+    setup.write("poem.txt", "one\ntwo\nthree\n");
+    let runner = setup.run();
+    let body = until_offered(&setup, "count_lines").await;
     assert_eq!(body["origin"], "plugin: count-lines");
     assert_eq!(body["effect"], "reads");
     assert_eq!(body["schema"]["required"], json!(["path"]));
-    until_offered(&stage, "word_stats").await;
+    until_offered(&setup, "word_stats").await;
 
     let ask = ToolCall::new("count_lines", &json!({"path": "poem.txt"}));
-    assert_eq!(text_of(&stage.caller.call_and_wait(ask).await), "3 lines");
+    assert_eq!(text_of(&setup.caller.call_and_wait(ask).await), "3 lines");
     let ask = ToolCall::new("word_stats", &json!({"text": "A b a", "top": 1}));
-    let said = text_of(&stage.caller.call_and_wait(ask).await);
+    let said = text_of(&setup.caller.call_and_wait(ask).await);
     assert_eq!(said, "3 words, 2 different\na: 2");
-    let wrong = stage
+    let wrong = setup
         .caller
         .call_and_wait(ToolCall::new("count_lines", &json!({"file": "poem.txt"})))
         .await;
     assert_eq!(wrong.verdict(), ("error", "invalid_args"), "{wrong:?}");
 
-    let plugins = stage.caller.catalog("plugin").await;
+    let plugins = setup.caller.catalog("plugin").await;
     let names: Vec<&str> = plugins.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["count-lines", "word-stats"]);
     assert_eq!(plugins[0].1["tools"], json!(["count_lines"]));
@@ -143,16 +143,16 @@ async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
     runner.terminate();
     runner.end().await;
 
-    let all = listed_plugins(&stage).await;
+    let all = listed_plugins(&setup).await;
     assert_eq!(all["word-stats"]["state"], "ok", "{all:?}");
-    let called = stage.command(&["call", "word_stats", "text=a"]).await;
+    let called = setup.command(&["call", "word_stats", "text=a"]).await;
     assert!(called.out.starts_with("1 words"), "{called:?}");
     let is_quiet = !called.log.contains("serve_inner") && !called.log.contains("peer_info");
     assert!(
         is_quiet,
         "nothing of what the server says is logged: {called:?}"
     );
-    let table = stage.command(&["plugins"]).await.out;
+    let table = setup.command(&["plugins"]).await.out;
     assert!(
         table.contains("count-lines") && table.contains("reads files"),
         "{table}"
@@ -165,29 +165,29 @@ async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_of_the_runner_starts_no_plugin_whose_tools_are_known() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let script = server_script(&["probe"], "text ran").replace(
         "while",
         "echo started >> \"${PUNIE_WORKSPACES%%:*}/starts\"\nwhile",
     );
-    install_plugin(&stage, "known", "paths = \"write\"", &script);
+    install_plugin(&setup, "known", "paths = \"write\"", &script);
     assert_eq!(
-        listed_plugins(&stage).await["known"]["tools"][0]["name"],
+        listed_plugins(&setup).await["known"]["tools"][0]["name"],
         "probe"
     );
-    assert_eq!(stage.read("starts"), "started\n");
-    let runner = stage.run();
-    until_offered(&stage, "probe").await;
-    assert_eq!(stage.read("starts"), "started\n", "nothing was asked of it");
+    assert_eq!(setup.read("starts"), "started\n");
+    let runner = setup.run();
+    until_offered(&setup, "probe").await;
+    assert_eq!(setup.read("starts"), "started\n", "nothing was asked of it");
     for _ in 0..2 {
-        let answer = stage
+        let answer = setup
             .caller
             .call_and_wait(ToolCall::new("probe", &json!({})))
             .await;
         assert_eq!(text_of(&answer), "ran");
     }
     assert_eq!(
-        stage.read("starts"),
+        setup.read("starts"),
         "started\nstarted\n",
         "one server for both calls"
     );
@@ -197,20 +197,20 @@ async fn a_start_of_the_runner_starts_no_plugin_whose_tools_are_known() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_belong_to_the_device_first_and_then_to_the_first_plugin() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     install_plugin(
-        &stage,
+        &setup,
         "a-first",
         "",
         &server_script(&["probe", "Read"], "text first"),
     );
     install_plugin(
-        &stage,
+        &setup,
         "b-second",
         "",
         &server_script(&["probe", "other", "no name"], "text second"),
     );
-    let all = listed_plugins(&stage).await;
+    let all = listed_plugins(&setup).await;
     let tools = |id: &str| all[id]["tools"].as_array().expect("a list").len();
     assert_eq!((tools("a-first"), tools("b-second")), (1, 1), "{all:?}");
     let said = problem_text(&all["a-first"]);
@@ -224,9 +224,9 @@ async fn names_belong_to_the_device_first_and_then_to_the_first_plugin() {
         "{said}"
     );
     assert!(said.contains("cannot be the name of a tool"), "{said}");
-    assert_eq!(call_tool(&stage, "probe").await["result"], "first");
-    stage.write("x", "content of x");
-    let read = stage
+    assert_eq!(call_tool(&setup, "probe").await["result"], "first");
+    setup.write("x", "content of x");
+    let read = setup
         .command(&["--json", "call", "Read", "path=x"])
         .await
         .json();
@@ -241,9 +241,9 @@ async fn names_belong_to_the_device_first_and_then_to_the_first_plugin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_that_cannot_be_loaded_is_named_with_the_remedy() {
-    let stage = RunnerFixture::new().await;
-    let folder = install_plugin(&stage, "broken", "paths = \"all\"", "");
-    let secret = stage.setting.logs.join("outside.sh");
+    let setup = RunnerFixture::new().await;
+    let folder = install_plugin(&setup, "broken", "paths = \"all\"", "");
+    let secret = setup.setting.logs.join("outside.sh");
     std::fs::write(&secret, "#!/bin/sh\n").expect("written");
     std::os::unix::fs::symlink(&secret, folder.join("link.sh")).expect("a link");
     let leaving = folder.with_file_name("leaving");
@@ -251,10 +251,10 @@ async fn a_plugin_that_cannot_be_loaded_is_named_with_the_remedy() {
     std::os::unix::fs::symlink(&secret, leaving.join("link.sh")).expect("a link");
     std::fs::write(leaving.join("plugin.toml"), "command = [\"./link.sh\"]").expect("written");
     std::fs::create_dir_all(folder.with_file_name("empty")).expect("a folder");
-    std::os::unix::fs::symlink(&stage.setting.logs, folder.with_file_name("linked"))
+    std::os::unix::fs::symlink(&setup.setting.logs, folder.with_file_name("linked"))
         .expect("a link");
-    let wrong_id = install_plugin(&stage, "wrong-id", "id = \"other\"", "");
-    let all = listed_plugins(&stage).await;
+    let wrong_id = install_plugin(&setup, "wrong-id", "id = \"other\"", "");
+    let all = listed_plugins(&setup).await;
     for (id, words) in [
         ("broken", "line 2: unknown variant `all`"),
         ("leaving", "leads out of the plugin's folder"),

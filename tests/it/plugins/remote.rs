@@ -114,13 +114,13 @@ fn plugin_table(address: std::net::SocketAddr, token: &str) -> String {
 async fn a_server_over_http_lists_calls_and_changes_its_tools() {
     let port = ReservedPort::new();
     let mut serving = serve_tools(port.listen());
-    let stage =
+    let setup =
         RunnerFixture::with_config(&plugin_table(port.address(), "t0ken-of-the-test")).await;
-    let runner = stage.run();
-    let body = until_offered(&stage, "web__greet").await;
+    let runner = setup.run();
+    let body = until_offered(&setup, "web__greet").await;
     assert_eq!(body["effect"], "reads", "it cannot write the workspaces");
     let ask = async |tool: &str| {
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new(tool, &json!({})))
             .await
@@ -135,7 +135,7 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
         "not a timeout: {answer:?}"
     );
     assert_eq!(text_of(&ask("web__grow").await), "grown");
-    until_offered(&stage, "web__new").await;
+    until_offered(&setup, "web__new").await;
     assert_eq!(text_of(&ask("web__new").await), "hello");
 
     serving.shutdown().await;
@@ -156,11 +156,11 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
 async fn an_address_that_refuses_or_does_not_answer_is_named() {
     let port = ReservedPort::new();
     let mut serving = serve_tools(port.listen());
-    let stage = RunnerFixture::with_config(&plugin_table(port.address(), "wrong")).await;
-    let said = problem_text(&listed_plugins(&stage).await["mcp.web"]);
+    let setup = RunnerFixture::with_config(&plugin_table(port.address(), "wrong")).await;
+    let said = problem_text(&listed_plugins(&setup).await["mcp.web"]);
     assert!(said.contains("it wants authorization (HTTP 401)"), "{said}");
     serving.shutdown().await;
-    let said = problem_text(&listed_plugins(&stage).await["mcp.web"]);
+    let said = problem_text(&listed_plugins(&setup).await["mcp.web"]);
     assert!(
         said.contains("it cannot be reached (Connection refused"),
         "{said}"

@@ -11,8 +11,8 @@ const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
     for line in [
         "bash < script.sh",
         "bash 0<> script.sh",
@@ -36,13 +36,13 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
         "make all --file=script.sh",
         "make -C . -f script.sh",
     ] {
-        stage.write("script.sh", "echo good > effect\n");
-        let id = stage.ask(ToolCall::bash(line)).await;
+        setup.write("script.sh", "echo good > effect\n");
+        let id = setup.ask(ToolCall::bash(line)).await;
         let question =
-            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
-        stage.write("script.sh", "echo bad > effect\n");
-        stage.caller.choose(&question, "allow_once").await;
-        let answer = stage.answer(&id).await;
+            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        setup.write("script.sh", "echo bad > effect\n");
+        setup.caller.choose(&question, "allow_once").await;
+        let answer = setup.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
         assert!(
             answer
@@ -51,37 +51,37 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
             "{line}: {answer:?}"
         );
     }
-    assert_eq!(stage.read("effect"), "");
+    assert_eq!(setup.read("effect"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_the_sourced_file_that_path_leads_to() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    std::fs::create_dir_all(stage.file("bin")).expect("made");
-    let bin = stage.file("bin");
-    let _runner = stage.run_after(&format!("export PATH={}:$PATH", bin.display()));
+    let setup = RunnerFixture::with_config(ASKING).await;
+    std::fs::create_dir_all(setup.file("bin")).expect("made");
+    let bin = setup.file("bin");
+    let _runner = setup.run_after(&format!("export PATH={}:$PATH", bin.display()));
     for line in [". lib.sh", "source lib.sh", "bash lib.sh"] {
-        stage.write("bin/lib.sh", "echo good > effect\n");
-        let id = stage.ask(ToolCall::bash(line)).await;
+        setup.write("bin/lib.sh", "echo good > effect\n");
+        let id = setup.ask(ToolCall::bash(line)).await;
         let question =
-            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
-        stage.write("bin/lib.sh", "echo bad > effect\n");
-        stage.caller.choose(&question, "allow_once").await;
-        let answer = stage.answer(&id).await;
+            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        setup.write("bin/lib.sh", "echo bad > effect\n");
+        setup.caller.choose(&question, "allow_once").await;
+        let answer = setup.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
         assert!(
             answer.text().contains("bin/lib.sh changed after"),
             "{line}: {answer:?}"
         );
     }
-    assert_eq!(stage.read("effect"), "");
+    assert_eq!(setup.read("effect"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    std::fs::create_dir_all(stage.file("sub")).expect("made");
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    std::fs::create_dir_all(setup.file("sub")).expect("made");
+    let _runner = setup.run();
     for (line, changed) in [
         ("make", "Makefile"),
         ("make -C sub all", "sub/Makefile"),
@@ -90,30 +90,30 @@ async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
         ("make all", "GNUmakefile"),
     ] {
         for name in ["Makefile", "sub/Makefile"] {
-            stage.write(name, "all:\n\techo good > effect\n");
+            setup.write(name, "all:\n\techo good > effect\n");
         }
-        let id = stage.ask(ToolCall::bash(line)).await;
+        let id = setup.ask(ToolCall::bash(line)).await;
         let question =
-            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
-        stage.write(changed, "all:\n\techo bad > effect\n");
-        stage.caller.choose(&question, "allow_once").await;
-        let answer = stage.answer(&id).await;
+            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        setup.write(changed, "all:\n\techo bad > effect\n");
+        setup.caller.choose(&question, "allow_once").await;
+        let answer = setup.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
         let said = format!("{changed} changed after a person had said yes");
         assert!(answer.text().contains(&said), "{line}: {answer:?}");
     }
-    assert_eq!(stage.read("effect") + &stage.read("sub/effect"), "");
+    assert_eq!(setup.read("effect") + &setup.read("sub/effect"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    std::fs::create_dir_all(stage.file("sub")).expect("made");
+    let setup = RunnerFixture::with_config(ASKING).await;
+    std::fs::create_dir_all(setup.file("sub")).expect("made");
     // Namesakes in the folder where the line begins: they are not what runs.
     for name in ["build", "run.sh"] {
-        stage.write(name, "true\n");
+        setup.write(name, "true\n");
     }
-    let _runner = stage.run();
+    let _runner = setup.run();
     let line = |text: &str| json!({ "command": text });
     let asks: &[(Value, &str)] = &[
         (line("PATH=bin:$PATH build"), "which program `build` is"),
@@ -147,22 +147,22 @@ async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
     ];
     for (args, words) in asks {
         for _ in 0..2 {
-            let id = stage.ask(ToolCall::new("Bash", args).of("c")).await;
+            let id = setup.ask(ToolCall::new("Bash", args).of("c")).await;
             let question =
-                wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
+                wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
             let title = question["title"].as_str().unwrap_or_default();
             assert!(title.contains(words), "{args}: {title}");
-            stage.caller.choose(&question, "allow_always").await;
-            stage.answer(&id).await;
+            setup.caller.choose(&question, "allow_always").await;
+            setup.answer(&id).await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    std::fs::create_dir_all(stage.file("t")).expect("made");
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    std::fs::create_dir_all(setup.file("t")).expect("made");
+    let _runner = setup.run();
     for (line, changed) in [
         ("PATH=$PWD/t:$PATH prog", "t/prog"),
         ("export \"PATH=t:$PATH\"; prog", "t/prog"),
@@ -183,13 +183,13 @@ async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
         ("python3 -m m", "m.py"),
         ("just x", "justfile"),
     ] {
-        stage.write(changed, "good\n");
-        let id = stage.ask(ToolCall::bash(line)).await;
+        setup.write(changed, "good\n");
+        let id = setup.ask(ToolCall::bash(line)).await;
         let question =
-            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
-        stage.write(changed, "bad\n");
-        stage.caller.choose(&question, "allow_once").await;
-        let answer = stage.answer(&id).await;
+            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        setup.write(changed, "bad\n");
+        setup.caller.choose(&question, "allow_once").await;
+        let answer = setup.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
         let said = format!("{changed} changed after a person had said yes");
         assert!(answer.text().contains(&said), "{line}: {answer:?}");
@@ -198,8 +198,8 @@ async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_says_what_a_yes_is_not_bound_to() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
     for (line, words) in [
         ("cat f | sh", Some("what `sh` runs is read only then")),
         (
@@ -212,15 +212,15 @@ async fn a_question_says_what_a_yes_is_not_bound_to() {
         ),
         ("bash f.sh", None),
     ] {
-        let id = stage.ask(ToolCall::bash(line)).await;
+        let id = setup.ask(ToolCall::bash(line)).await;
         let question =
-            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         let title = question["title"].as_str().unwrap_or_default();
         match words {
             Some(words) => assert!(title.contains(words), "{line}: {title}"),
             None => assert!(!title.contains("your yes"), "{line}: {title}"),
         }
-        stage.caller.choose(&question, "reject_once").await;
-        stage.answer(&id).await;
+        setup.caller.choose(&question, "reject_once").await;
+        setup.answer(&id).await;
     }
 }

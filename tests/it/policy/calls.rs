@@ -10,17 +10,17 @@ use crate::harness::wait::{wait_for_some, wait_until};
 
 const SHORT: &str = "[policy]\npatience_ms = 1000\n";
 
-async fn expect_denial(stage: &RunnerFixture, ask: ToolCall) -> CallAnswer {
-    let answer = stage.caller.call_and_wait(ask).await;
+async fn expect_denial(setup: &RunnerFixture, ask: ToolCall) -> CallAnswer {
+    let answer = setup.caller.call_and_wait(ask).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     answer
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
-    let stage = RunnerFixture::with_config(SHORT).await;
-    write_rules(&stage.setting.home, NO_TOUCH);
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(SHORT).await;
+    write_rules(&setup.setting.home, NO_TOUCH);
+    let _runner = setup.run();
     for line in [
         "touch effect",
         &format!("{}touch effect", "true; ".repeat(50)),
@@ -28,7 +28,7 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         "echo \"$(touch effect)\"",
         "true # comment \\\n/usr/bin/to\\\nuch effect",
     ] {
-        let answer = expect_denial(&stage, ToolCall::bash(line)).await;
+        let answer = expect_denial(&setup, ToolCall::bash(line)).await;
         let text = answer.text();
         for words in [
             "Bash was not run",
@@ -46,14 +46,14 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         "$(echo touch) effect",
         "touch$IFS$9effect",
     ] {
-        let text = expect_denial(&stage, ToolCall::bash(line)).await.text();
+        let text = expect_denial(&setup, ToolCall::bash(line)).await.text();
         assert!(
             text.contains("cannot be told") && text.contains("nobody answered"),
             "{line}: {text}"
         );
     }
     let variable = json!({"command": "git fetch", "env": {"GIT_SSH_COMMAND": "touch effect"}});
-    let text = expect_denial(&stage, ToolCall::new("Bash", &variable))
+    let text = expect_denial(&setup, ToolCall::new("Bash", &variable))
         .await
         .text();
     assert!(
@@ -61,10 +61,10 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         "{text}"
     );
     let program = json!({"command": "touch", "args": ["effect"]});
-    expect_denial(&stage, ToolCall::new("run_command", &program)).await;
+    expect_denial(&setup, ToolCall::new("run_command", &program)).await;
     // A task's call is judged when it runs.
     let task = json!({"tool": "Bash", "args": {"command": "touch effect"}});
-    let begun = stage
+    let begun = setup
         .caller
         .call_and_wait(ToolCall::new("Task", &task).of("t"))
         .await;
@@ -74,7 +74,7 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         .nth(1)
         .unwrap_or_else(|| panic!("a task id: {begun:?}"));
     wait_for_some("the task's end", async || {
-        let output = stage
+        let output = setup
             .caller
             .call_and_wait(ToolCall::new("TaskOutput", &json!({ "task_id": id })).of("t"))
             .await
@@ -82,9 +82,9 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         output.contains("\"no-touch\"").then_some(())
     })
     .await;
-    assert!(!stage.file("effect").exists());
+    assert!(!setup.file("effect").exists());
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo touch"))
             .await
@@ -95,15 +95,15 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn paths_are_denied_to_file_tools_patches_and_redirections() {
-    let stage = RunnerFixture::with_config(SHORT).await;
+    let setup = RunnerFixture::with_config(SHORT).await;
     write_rules(
-        &stage.setting.home,
+        &setup.setting.home,
         "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\nreason = \"not yours\"\npaths = [\"keys/**\"]\nmatch = [\"keys/a\"]\n",
     );
-    std::fs::create_dir(stage.file("keys")).expect("made");
-    stage.write("keys/a", "secret\n");
-    std::os::unix::fs::symlink("keys", stage.file("link")).expect("linked");
-    let _runner = stage.run();
+    std::fs::create_dir(setup.file("keys")).expect("made");
+    setup.write("keys/a", "secret\n");
+    std::os::unix::fs::symlink("keys", setup.file("link")).expect("linked");
+    let _runner = setup.run();
     for (tool, args) in [
         ("Read", json!({"file_path": "keys/a"})),
         ("Read", json!({"file_path": "link/a"})),
@@ -116,7 +116,7 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
         ("Bash", json!({"command": "echo x > keys/d"})),
         ("Bash", json!({"command": "{ echo x; } >> link/a"})),
     ] {
-        let text = expect_denial(&stage, ToolCall::new(tool, &args))
+        let text = expect_denial(&setup, ToolCall::new(tool, &args))
             .await
             .text();
         assert!(
@@ -131,23 +131,23 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
         "sudo -D keys sh -c 'echo x > d'",
         ". ./free; echo x > d",
     ] {
-        let text = expect_denial(&stage, ToolCall::bash(line)).await.text();
+        let text = expect_denial(&setup, ToolCall::bash(line)).await.text();
         assert!(
             text.contains("\"keys\"") && text.contains("its path is known only when it runs"),
             "{line}: {text}"
         );
     }
-    let text = expect_denial(&stage, ToolCall::new("Grep", &json!({"pattern": "secret"})))
+    let text = expect_denial(&setup, ToolCall::new("Grep", &json!({"pattern": "secret"})))
         .await
         .text();
     assert!(
         text.contains("the rule is about something in that folder"),
         "{text}"
     );
-    assert_eq!(stage.read("keys/a"), "secret\n");
-    stage.write("free", "1\n");
+    assert_eq!(setup.read("keys/a"), "secret\n");
+    setup.write("free", "1\n");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("Read", &json!({"file_path": "free"})))
             .await
@@ -155,7 +155,7 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
         "ok"
     );
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo x > out"))
             .await
@@ -168,9 +168,9 @@ const KEYS: &str = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"k
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_patch_the_tool_takes_its_files_are_seen() {
-    let stage = RunnerFixture::with_config(SHORT).await;
-    let _runner = stage.run();
-    std::fs::create_dir(stage.file("keys")).expect("made");
+    let setup = RunnerFixture::with_config(SHORT).await;
+    let _runner = setup.run();
+    std::fs::create_dir(setup.file("keys")).expect("made");
     for patch in [
         "*** Begin Patch\n*** Add File:keys/new\n+x\n*** End Patch\n",
         "*** Begin Patch\n*** Delete File:keys/a\n*** End Patch\n",
@@ -187,16 +187,16 @@ async fn whatever_patch_the_tool_takes_its_files_are_seen() {
         "*** Update File: keys/a\r\n@@\r\n-one\r\n+two\r\n",
     ] {
         for name in ["keys/a", "keys/a b", "keys/\u{e4}", "free"] {
-            stage.write(name, "one\n");
+            setup.write(name, "one\n");
         }
-        let _ = std::fs::remove_file(stage.file("keys/new"));
+        let _ = std::fs::remove_file(setup.file("keys/new"));
         let ask = || ToolCall::new("ApplyPatch", &json!({ "patch": patch }));
-        write_rules(&stage.setting.home, KEYS);
-        let text = expect_denial(&stage, ask()).await.text();
+        write_rules(&setup.setting.home, KEYS);
+        let text = expect_denial(&setup, ask()).await.text();
         assert!(text.contains("\"keys\""), "{patch}: {text}");
-        assert!(!stage.file("keys/new").exists(), "{patch}");
-        std::fs::remove_file(stage.setting.home.join("policy.toml")).expect("removed");
-        let answer = stage.caller.call_and_wait(ask()).await;
+        assert!(!setup.file("keys/new").exists(), "{patch}");
+        std::fs::remove_file(setup.setting.home.join("policy.toml")).expect("removed");
+        let answer = setup.caller.call_and_wait(ask()).await;
         assert_eq!(
             answer.outcome, "ok",
             "the tool takes it: {patch}: {answer:?}"
@@ -207,15 +207,15 @@ async fn whatever_patch_the_tool_takes_its_files_are_seen() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_are_those_that_the_tool_goes_to() {
-    let stage = RunnerFixture::with_config(SHORT).await;
-    write_rules(&stage.setting.home, KEYS);
-    std::fs::create_dir(stage.file("keys")).expect("made");
-    std::fs::create_dir(stage.file("free")).expect("made");
-    stage.write("keys/tool", "#!/bin/sh\n");
+    let setup = RunnerFixture::with_config(SHORT).await;
+    write_rules(&setup.setting.home, KEYS);
+    std::fs::create_dir(setup.file("keys")).expect("made");
+    std::fs::create_dir(setup.file("free")).expect("made");
+    setup.write("keys/tool", "#!/bin/sh\n");
     let outside = tempfile::tempdir().expect("a folder");
-    std::os::unix::fs::symlink(outside.path(), stage.file("out")).expect("linked");
-    std::os::unix::fs::symlink(stage.file("keys"), outside.path().join("back")).expect("linked");
-    let _runner = stage.run();
+    std::os::unix::fs::symlink(outside.path(), setup.file("out")).expect("linked");
+    std::os::unix::fs::symlink(setup.file("keys"), outside.path().join("back")).expect("linked");
+    let _runner = setup.run();
     for (tool, args) in [
         ("OpenApp", json!({"app": " keys/tool "})),
         (
@@ -226,17 +226,17 @@ async fn places_are_those_that_the_tool_goes_to() {
         ("Glob", json!({"pattern": "../keys/*", "path": "free"})),
         (
             "Glob",
-            json!({"pattern": format!("{}/*", stage.file("keys").display()), "path": "free"}),
+            json!({"pattern": format!("{}/*", setup.file("keys").display()), "path": "free"}),
         ),
         ("Bash", json!({"command": "echo x > out/back/b"})),
     ] {
-        let text = expect_denial(&stage, ToolCall::new(tool, &args))
+        let text = expect_denial(&setup, ToolCall::new(tool, &args))
             .await
             .text();
         assert!(text.contains("\"keys\""), "{tool} {args}: {text}");
     }
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("Glob", &json!({"pattern": "free/*"})))
             .await
@@ -244,37 +244,37 @@ async fn places_are_those_that_the_tool_goes_to() {
         "ok"
     );
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo x > out/c"))
             .await
             .outcome,
         "ok"
     );
-    assert!(!stage.file("keys/b").exists());
+    assert!(!setup.file("keys/b").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_that_no_program_can_be_given_is_not_read() {
-    let stage = RunnerFixture::with_config(SHORT).await;
-    write_rules(&stage.setting.home, NO_TOUCH);
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(SHORT).await;
+    write_rules(&setup.setting.home, NO_TOUCH);
+    let _runner = setup.run();
     let line = format!("echo {}; touch effect", "$(".repeat(100_000));
-    let answer = stage.caller.call_and_wait(ToolCall::bash(&line)).await;
+    let answer = setup.caller.call_and_wait(ToolCall::bash(&line)).await;
     assert_eq!(answer.verdict(), ("error", "too_large"), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
-    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
+    let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     write_rules(
-        &stage.setting.home,
+        &setup.setting.home,
         "[[rule]]\nname = \"echo\"\ndecision = \"allow\"\ncommand = [\"echo\"]\n\n[[rule]]\nname = \"mk\"\ndecision = \
          \"ask\"\nreason = \"who wants it?\"\ncommand = [[\"mkdir\", \"touch\"]]\n",
     );
-    let _runner = stage.run();
+    let _runner = setup.run();
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo a && echo b"))
             .await
@@ -282,38 +282,38 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
         "ok",
         "nobody is asked"
     );
-    let id = stage.ask(ToolCall::bash("mkdir made").of("c")).await;
-    let question = wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
+    let id = setup.ask(ToolCall::bash("mkdir made").of("c")).await;
+    let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
     let title = question["title"].as_str().expect("a title");
     assert!(
         title.contains("the owner's rule \"mk\"") && title.contains("who wants it?"),
         "{title}"
     );
-    stage.caller.choose(&question, "allow_always").await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    setup.caller.choose(&question, "allow_always").await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     // The word holds for this rule, and for nothing else of the tool.
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("touch more").of("c"))
             .await
             .outcome,
         "ok"
     );
-    let other = stage.ask(ToolCall::bash("ls").of("c")).await;
-    let question = wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
-    stage.caller.choose(&question, "reject_once").await;
+    let other = setup.ask(ToolCall::bash("ls").of("c")).await;
+    let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+    setup.caller.choose(&question, "reject_once").await;
     assert_eq!(
-        stage.answer(&other).await.verdict(),
+        setup.answer(&other).await.verdict(),
         ("error", "policy_denied")
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
-    let stage = RunnerFixture::new().await;
-    write_rules(&stage.setting.home, "default = \"ask\"\n");
-    let _runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    write_rules(&setup.setting.home, "default = \"ask\"\n");
+    let _runner = setup.run();
     let long = "x".repeat(200);
     for (line, other) in [
         (
@@ -323,13 +323,13 @@ async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
         (&format!("true {long} a"), &format!("true {long} b")),
         ("cat <<E\none\nE", "cat <<E\ntwo\nE"),
     ] {
-        let first = stage.ask(ToolCall::bash(line).of("c")).await;
+        let first = setup.ask(ToolCall::bash(line).of("c")).await;
         let question =
-            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
-        stage.caller.choose(&question, "allow_always").await;
-        assert_eq!(stage.answer(&first).await.outcome, "ok");
+            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        setup.caller.choose(&question, "allow_always").await;
+        assert_eq!(setup.answer(&first).await.outcome, "ok");
         assert_eq!(
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::bash(line).of("c"))
                 .await
@@ -337,33 +337,33 @@ async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
             "ok",
             "{line}"
         );
-        let id = stage.ask(ToolCall::bash(other).of("c")).await;
+        let id = setup.ask(ToolCall::bash(other).of("c")).await;
         let question =
-            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
-        stage.caller.choose(&question, "reject_once").await;
+            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        setup.caller.choose(&question, "reject_once").await;
         assert_eq!(
-            stage.answer(&id).await.verdict(),
+            setup.answer(&id).await.verdict(),
             ("error", "policy_denied"),
             "{other}"
         );
     }
-    assert_eq!(stage.read("effect"), "one\none\n");
+    assert_eq!(setup.read("effect"), "one\none\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
-    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
-    stage.write("script.sh", "echo good > effect\n");
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
+    setup.write("script.sh", "echo good > effect\n");
+    let _runner = setup.run();
     for (change, expect) in [(true, "error"), (false, "ok")] {
-        let id = stage.ask(ToolCall::bash("bash script.sh")).await;
+        let id = setup.ask(ToolCall::bash("bash script.sh")).await;
         let question =
-            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         if change {
-            stage.write("script.sh", "echo bad > effect\n");
+            setup.write("script.sh", "echo bad > effect\n");
         }
-        stage.caller.choose(&question, "allow_once").await;
-        let answer = stage.answer(&id).await;
+        setup.caller.choose(&question, "allow_once").await;
+        let answer = setup.answer(&id).await;
         assert_eq!(answer.outcome, expect, "{answer:?}");
         if change {
             assert_eq!(answer.verdict(), ("error", "policy_denied"));
@@ -373,11 +373,11 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
                     .contains("script.sh changed after a person had said yes"),
                 "{answer:?}"
             );
-            assert_eq!(stage.read("effect"), "");
+            assert_eq!(setup.read("effect"), "");
         }
     }
     assert_eq!(
-        stage.read("effect"),
+        setup.read("effect"),
         "bad\n",
         "what was asked about the second time"
     );
@@ -385,17 +385,17 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
-    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
-    std::fs::create_dir_all(stage.file("a/b")).expect("made");
-    stage.write("a/b/run.sh", "echo good > ../../effect\n");
-    let _runner = stage.run();
-    let id = stage
+    let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
+    std::fs::create_dir_all(setup.file("a/b")).expect("made");
+    setup.write("a/b/run.sh", "echo good > ../../effect\n");
+    let _runner = setup.run();
+    let id = setup
         .ask(ToolCall::bash("cd a && cd b && bash run.sh"))
         .await;
-    let question = wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
-    stage.write("a/b/run.sh", "echo bad > ../../effect\n");
-    stage.caller.choose(&question, "allow_once").await;
-    let answer = stage.answer(&id).await;
+    let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+    setup.write("a/b/run.sh", "echo bad > ../../effect\n");
+    setup.caller.choose(&question, "allow_once").await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
     assert!(
         answer
@@ -403,58 +403,58 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
             .contains("run.sh changed after a person had said yes"),
         "{answer:?}"
     );
-    assert_eq!(stage.read("effect"), "");
+    assert_eq!(setup.read("effect"), "");
     // A program that is found nowhere is said to be so, and a yes to it is for this one call.
     let ask = || ToolCall::bash("cd a; cd -; ./later.sh").of("c");
     for _ in 0..2 {
-        let id = stage.ask(ask()).await;
+        let id = setup.ask(ask()).await;
         let question =
-            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         assert!(
             question["title"]
                 .as_str()
                 .is_some_and(|title| title.contains("which file `./later.sh` is"))
         );
-        stage.caller.choose(&question, "allow_always").await;
-        stage.answer(&id).await;
+        setup.caller.choose(&question, "allow_always").await;
+        setup.answer(&id).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_things() {
-    let stage = RunnerFixture::with_config(SHORT).await;
-    let runner = stage.run();
+    let setup = RunnerFixture::with_config(SHORT).await;
+    let runner = setup.run();
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("touch first"))
             .await
             .outcome,
         "ok"
     );
-    write_rules(&stage.setting.home, NO_TOUCH);
-    expect_denial(&stage, ToolCall::bash("touch second")).await;
+    write_rules(&setup.setting.home, NO_TOUCH);
+    expect_denial(&setup, ToolCall::bash("touch second")).await;
     write_rules(
-        &stage.setting.home,
+        &setup.setting.home,
         &NO_TOUCH.replace("no_match = [\"echo touch\"]", "no_match = [\"touch y\"]"),
     );
     for ask in [
         ToolCall::bash("echo fine"),
         ToolCall::new("Write", &json!({"file_path": "third", "content": "x"})),
     ] {
-        let text = expect_denial(&stage, ask).await.text();
+        let text = expect_denial(&setup, ask).await.text();
         assert!(
             text.contains("policy.toml, line 1") && text.contains("\"touch y\""),
             "{text}"
         );
     }
     runner.logs("the owner's rules cannot be read").await;
-    let read = stage
+    let read = setup
         .caller
         .call_and_wait(ToolCall::new("Read", &json!({"file_path": "first"})))
         .await;
     assert_eq!(read.outcome, "ok", "{read:?}");
-    let status = stage.status().await;
+    let status = setup.status().await;
     assert!(
         status["degraded"]
             .as_array()
@@ -467,26 +467,26 @@ async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_thi
             .is_some_and(|why| why.contains("line 1")),
         "{status}"
     );
-    std::fs::remove_file(stage.setting.home.join("policy.toml")).expect("removed");
+    std::fs::remove_file(setup.setting.home.join("policy.toml")).expect("removed");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("touch fourth"))
             .await
             .outcome,
         "ok"
     );
-    assert!(!stage.file("second").exists() && !stage.file("third").exists());
+    assert!(!setup.file("second").exists() && !setup.file("third").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_does_not_start_with_rules_that_it_cannot_read() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     write_rules(
-        &stage.setting.home,
+        &setup.setting.home,
         "default = \"ask\"\n\n[[rule]]\nname = \"x\"\ndecision = \"deny\"\ncommand = [\"a b\"]\n",
     );
-    let ended = stage.command(&["run"]).await;
+    let ended = setup.command(&["run"]).await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
     assert!(
         ended
@@ -498,10 +498,10 @@ async fn a_runner_does_not_start_with_rules_that_it_cannot_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_is_heeded_by_its_file_alone_and_what_comes_then_does_not_begin() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("true"))
             .await
@@ -509,15 +509,15 @@ async fn a_pause_is_heeded_by_its_file_alone_and_what_comes_then_does_not_begin(
         "ok"
     );
     // Empty, as somebody without the program would make it.
-    std::fs::write(stage.setting.home.join("state/switches/paused"), "").expect("written");
+    std::fs::write(setup.setting.home.join("state/switches/paused"), "").expect("written");
     wait_until("the pause to be heeded", || {
         runner.log().contains("nothing new is begun")
     })
     .await;
-    let id = stage.ask(ToolCall::bash("echo x > effect")).await;
-    stage.wait_for_state(&id, RequestState::Accepted).await;
-    assert_eq!(stage.read("effect"), "");
-    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.read("effect"), "x\n");
+    let id = setup.ask(ToolCall::bash("echo x > effect")).await;
+    setup.wait_for_state(&id, RequestState::Accepted).await;
+    assert_eq!(setup.read("effect"), "");
+    assert_eq!(setup.command(&["resume"]).await.code, Some(0));
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.read("effect"), "x\n");
 }

@@ -7,56 +7,56 @@ use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
-async fn grant_rule(stage: &RunnerFixture, args: &[&str]) -> Value {
+async fn grant_rule(setup: &RunnerFixture, args: &[&str]) -> Value {
     let words: Vec<&str> = ["--json", "policy", "allow"]
         .iter()
         .chain(args)
         .copied()
         .collect();
-    let ended = stage.command(&words).await;
+    let ended = setup.command(&words).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     ended.json()["grant"].clone()
 }
 
-async fn list_rules(stage: &RunnerFixture) -> Vec<Value> {
-    let shown = stage.command(&["--json", "policy", "show"]).await.json();
+async fn list_rules(setup: &RunnerFixture) -> Vec<Value> {
+    let shown = setup.command(&["--json", "policy", "show"]).await.json();
     shown["grants"].as_array().expect("grants").clone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_for_once_is_one_request_s_over_a_crash_right_after_it_was_used() {
-    let stage = RunnerFixture::new().await;
-    write_rules(&stage.setting.home, NO_TOUCH);
-    let grant = grant_rule(&stage, &["--once", "no-touch"]).await;
+    let setup = RunnerFixture::new().await;
+    write_rules(&setup.setting.home, NO_TOUCH);
+    let grant = grant_rule(&setup, &["--once", "no-touch"]).await;
     assert_eq!(
         (&grant["rule"], &grant["once"]),
         (&json!("no-touch"), &json!(true))
     );
-    assert_eq!(list_rules(&stage).await.len(), 1);
+    assert_eq!(list_rules(&setup).await.len(), 1);
 
-    let mut runner = stage.run_armed(&stage.setting.url, "grant.used=kill");
-    let first = stage.ask(ToolCall::bash("touch first")).await;
+    let mut runner = setup.run_armed(&setup.setting.url, "grant.used=kill");
+    let first = setup.ask(ToolCall::bash("touch first")).await;
     crate::harness::wait::wait_until("the crash", || runner.has_ended()).await;
-    assert!(!stage.file("first").exists());
-    assert_eq!(list_rules(&stage).await.len(), 0, "it is used up");
+    assert!(!setup.file("first").exists());
+    assert_eq!(list_rules(&setup).await.len(), 0, "it is used up");
 
-    let _runner = stage.run();
+    let _runner = setup.run();
     // The request that used it may go on; no other may begin.
-    assert_eq!(stage.answer(&first).await.outcome, "ok");
-    let second = stage
+    assert_eq!(setup.answer(&first).await.outcome, "ok");
+    let second = setup
         .caller
         .call_and_wait(ToolCall::bash("touch second"))
         .await;
     assert_eq!(second.verdict(), ("error", "policy_denied"));
-    assert!(stage.file("first").exists() && !stage.file("second").exists());
+    assert!(setup.file("first").exists() && !setup.file("second").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grants_are_for_their_words_and_end_with_their_time() {
-    let stage = RunnerFixture::new().await;
-    write_rules(&stage.setting.home, NO_TOUCH);
-    let _runner = stage.run();
-    grant_rule(&stage, &["--for", "1h", "touch", "a"]).await;
+    let setup = RunnerFixture::new().await;
+    write_rules(&setup.setting.home, NO_TOUCH);
+    let _runner = setup.run();
+    grant_rule(&setup, &["--for", "1h", "touch", "a"]).await;
     for (line, outcome) in [
         ("touch a", "ok"),
         ("touch a", "ok"),
@@ -64,7 +64,7 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
         ("touch a; touch b", "error"),
     ] {
         assert_eq!(
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::bash(line))
                 .await
@@ -74,7 +74,7 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
         );
     }
     // The same one, as it is once its hour is over, and as another clock would have made it.
-    let folder = stage.setting.home.join("state/grants");
+    let folder = setup.setting.home.join("state/grants");
     let file = std::fs::read_dir(&folder)
         .expect("grants")
         .next()
@@ -87,7 +87,7 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
         (other["madeMs"], other["untilMs"]) = (json!(made), json!(until));
         std::fs::write(&file, other.to_string()).expect("written");
         assert_eq!(
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::bash("touch a"))
                 .await
@@ -95,11 +95,11 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
             ("error", "policy_denied"),
             "{other}"
         );
-        assert_eq!(list_rules(&stage).await.len(), 0);
+        assert_eq!(list_rules(&setup).await.len(), 0);
     }
-    let grant = grant_rule(&stage, &["--for", "1h", "no-touch"]).await;
+    let grant = grant_rule(&setup, &["--for", "1h", "no-touch"]).await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("touch b"))
             .await
@@ -108,10 +108,10 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
     );
     let id = grant["id"].as_str().expect("an id");
     let short = &id[id.len() - 8..];
-    let revoked = stage.command(&["policy", "revoke", short]).await;
+    let revoked = setup.command(&["policy", "revoke", short]).await;
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("touch c"))
             .await
@@ -122,15 +122,15 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something_else() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     write_rules(
-        &stage.setting.home,
+        &setup.setting.home,
         &format!("default = \"ask\"\n{NO_TOUCH}"),
     );
-    let _runner = stage.run();
-    grant_rule(&stage, &["--once", "no-touch"]).await;
+    let _runner = setup.run();
+    grant_rule(&setup, &["--once", "no-touch"]).await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("touch first"))
             .await
@@ -138,22 +138,22 @@ async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something
         "ok",
         "the grant is a yes"
     );
-    assert_eq!(list_rules(&stage).await.len(), 0);
+    assert_eq!(list_rules(&setup).await.len(), 0);
 
-    grant_rule(&stage, &["--once", "no-touch"]).await;
-    let id = stage.ask(ToolCall::bash("touch second; ls")).await;
-    let question = wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
+    grant_rule(&setup, &["--once", "no-touch"]).await;
+    let id = setup.ask(ToolCall::bash("touch second; ls")).await;
+    let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
     assert!(
         question["title"]
             .as_str()
             .is_some_and(|title| title.contains("`ls`")),
         "{question}"
     );
-    stage.caller.choose(&question, "allow_once").await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(list_rules(&stage).await.len(), 0);
+    setup.caller.choose(&question, "allow_once").await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(list_rules(&setup).await.len(), 0);
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("touch third"))
             .await

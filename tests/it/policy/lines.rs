@@ -172,7 +172,7 @@ fn wrap_line(layer: usize, inner: &str) -> String {
 
 #[test]
 fn a_denied_command_is_never_missed_wherever_it_is_nested() {
-    let yard = LineFixture::new();
+    let setup = LineFixture::new();
     let ran = Cell::new(0_usize);
     let scripts = (any_word(), prop::collection::vec(0_usize..33, 0..6));
     let mut runner = TestRunner::new(Config {
@@ -187,7 +187,7 @@ fn a_denied_command_is_never_missed_wherever_it_is_nested() {
                 .fold(leaf, |inner, layer| wrap_line(*layer, &inner));
             let said = line_verdict(&script);
             prop_assert!(said.decision > PolicyDecision::Allow, "{script}\n{said:?}");
-            ran.set(ran.get() + usize::from(yard.runs(&script, ":/usr/bin:/bin")));
+            ran.set(ran.get() + usize::from(setup.runs(&script, ":/usr/bin:/bin")));
             Ok(())
         })
         .expect("none is missed");
@@ -299,7 +299,7 @@ const PIECES: &[&str] = &[
 
 #[test]
 fn what_bash_runs_of_texts_that_make_no_sense_is_seen_too() {
-    let yard = LineFixture::new();
+    let setup = LineFixture::new();
     let (known, free) = (Cell::new(0_usize), Cell::new(0_usize));
     let piece = || prop::collection::vec(prop::sample::select(PIECES), 0..6);
     let mut runner = TestRunner::new(Config {
@@ -313,7 +313,7 @@ fn what_bash_runs_of_texts_that_make_no_sense_is_seen_too() {
             let said = line_verdict(&text);
             match said.decision {
                 PolicyDecision::Allow => {
-                    prop_assert!(!yard.runs(&text, ""), "bash runs it: {text:?}");
+                    prop_assert!(!setup.runs(&text, ""), "bash runs it: {text:?}");
                     free.set(free.get() + 1);
                 }
                 PolicyDecision::Deny => known.set(known.get() + 1),

@@ -7,9 +7,9 @@ use crate::harness::stage::RunnerFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_is_tried_without_running() {
-    let stage = RunnerFixture::new().await;
-    write_rules(&stage.setting.home, NO_TOUCH);
-    let tried = stage
+    let setup = RunnerFixture::new().await;
+    write_rules(&setup.setting.home, NO_TOUCH);
+    let tried = setup
         .command(&["--json", "policy", "test", "--", "touch", "a b"])
         .await;
     assert_eq!(tried.code, Some(1), "{tried:?}");
@@ -29,7 +29,7 @@ async fn a_call_is_tried_without_running() {
         )
     );
     assert_eq!(tried["change"], "punie-runner policy allow --once no-touch");
-    let told = stage
+    let told = setup
         .command(&["policy", "test", "Bash", r#"{"command":"echo $(touch x)"}"#])
         .await;
     assert_eq!(
@@ -37,22 +37,22 @@ async fn a_call_is_tried_without_running() {
         "deny: the owner's rule \"no-touch\" denies `touch` in `touch x` (files are made by hand)\nTo let it run: punie-runner \
          policy allow --once no-touch\n"
     );
-    let fine = stage.command(&["policy", "test", "--", "ls -l | wc"]).await;
+    let fine = setup.command(&["policy", "test", "--", "ls -l | wc"]).await;
     assert_eq!(
         (fine.code, fine.out.as_str()),
         (Some(0), "allow: nothing is against it\n")
     );
-    let unknown = stage.command(&["policy", "test", "Bush", "{}"]).await;
+    let unknown = setup.command(&["policy", "test", "Bush", "{}"]).await;
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
-    assert!(!stage.file("x").exists() && !stage.file("a b").exists());
+    assert!(!setup.file("x").exists() && !setup.file("a b").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_are_added_beside_the_owner_s_own_words() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let own = format!("# mine\ndefault = \"ask\" # really\n\n{NO_TOUCH}");
-    write_rules(&stage.setting.home, &own);
-    let denied = stage
+    write_rules(&setup.setting.home, &own);
+    let denied = setup
         .command(&[
             "--json",
             "policy",
@@ -66,7 +66,7 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
         .await;
     assert_eq!(denied.code, Some(0), "{denied:?}");
     assert_eq!(denied.json()["rule"], "deny-git-push-force");
-    let allowed = stage
+    let allowed = setup
         .command(&["--json", "policy", "allow", "--", "touch", "x"])
         .await;
     let allowed = allowed.json();
@@ -76,15 +76,15 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
             .is_some_and(|still| still.contains("\"no-touch\"")),
         "{allowed}"
     );
-    let path = stage
+    let path = setup
         .command(&[
             "policy", "allow", "--tool", "Write", "--path", "docs/**", "--name", "docs",
         ])
         .await;
     assert!(path.out.contains("The rule docs was added"), "{path:?}");
-    let text = std::fs::read_to_string(stage.setting.home.join("policy.toml")).expect("read");
+    let text = std::fs::read_to_string(setup.setting.home.join("policy.toml")).expect("read");
     assert!(text.starts_with(&own), "{text}");
-    let shown = stage.command(&["--json", "policy"]).await.json();
+    let shown = setup.command(&["--json", "policy"]).await.json();
     let names: Vec<&str> = shown["rules"]
         .as_array()
         .expect("rules")
@@ -107,14 +107,14 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
         (vec!["policy", "deny"], 2),
         (vec!["policy", "revoke", "x"], 1),
     ] {
-        let ended = stage.command(&args).await;
+        let ended = setup.command(&args).await;
         assert_eq!(ended.code, Some(code), "{args:?} {ended:?}");
     }
     assert_eq!(
-        std::fs::read_to_string(stage.setting.home.join("policy.toml")).expect("read"),
+        std::fs::read_to_string(setup.setting.home.join("policy.toml")).expect("read"),
         text
     );
-    let told = stage.command(&["policy"]).await;
+    let told = setup.command(&["policy"]).await;
     for words in [
         "Default   anything else is asked about",
         "deny-git-push-force",
@@ -127,17 +127,17 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
-    let stage = RunnerFixture::new().await;
-    let added = stage.command(&["policy", "deny", "git", "push"]).await;
+    let setup = RunnerFixture::new().await;
+    let added = setup.command(&["policy", "deny", "git", "push"]).await;
     assert_eq!(added.log, "", "no line of the log on the person's screen");
     assert!(added.out.contains("\n  git push -> deny\n"), "{added:?}");
     let words = ["policy", "deny", "npm", "publish", "--tag", "x"];
-    let added = stage.command(&words).await;
+    let added = setup.command(&words).await;
     assert!(
         added.out.contains("  npm publish --tag x -> deny\n"),
         "{added:?}"
     );
-    let added = stage
+    let added = setup
         .command(&["--json", "policy", "deny", "--tool", "Write"])
         .await
         .json();
@@ -148,7 +148,7 @@ async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
             .is_some_and(|call| call.starts_with("Write {")),
         "{added}"
     );
-    let file = stage.setting.home.join("policy.toml");
+    let file = setup.setting.home.join("policy.toml");
     let before = std::fs::read_to_string(&file).expect("read");
     for (args, advice) in [
         (
@@ -177,14 +177,14 @@ async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
         ),
         (&["allow"], "`policy allow npm publish`"),
     ] {
-        let ended = stage.command(&[&["policy"], args].concat()).await;
+        let ended = setup.command(&[&["policy"], args].concat()).await;
         assert_eq!(ended.code, Some(2), "{args:?} {ended:?}");
         assert!(ended.log.contains(advice), "{args:?} {ended:?}");
     }
     assert_eq!(std::fs::read_to_string(&file).expect("read"), before);
-    let unknown = stage.command(&["policy", "revoke", "deny-git-psuh"]).await;
+    let unknown = setup.command(&["policy", "revoke", "deny-git-psuh"]).await;
     assert_eq!(unknown.code, Some(1), "{unknown:?}");
-    let revoked = stage.command(&["policy", "revoke", "deny-git-push"]).await;
+    let revoked = setup.command(&["policy", "revoke", "deny-git-push"]).await;
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
     assert!(
         revoked.out.contains("deny-git-push was removed"),
@@ -192,9 +192,9 @@ async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
     );
     let left = std::fs::read_to_string(&file).expect("read");
     assert!(!left.contains("deny-git-push"), "{left}");
-    let shown = stage.command(&["--json", "policy"]).await.json();
+    let shown = setup.command(&["--json", "policy"]).await.json();
     assert_eq!(shown["grants"], json!([]));
-    let help = stage.command(&["policy", "deny", "--help"]).await.out;
+    let help = setup.command(&["policy", "deny", "--help"]).await.out;
     assert!(
         help.contains("--reason") && !help.contains("--once"),
         "{help}"

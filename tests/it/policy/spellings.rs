@@ -148,12 +148,12 @@ const FREE: &[&str] = &[
 
 #[test]
 fn no_spelling_of_a_denied_command_is_allowed() {
-    let yard = LineFixture::new();
-    let git = yard.git();
+    let setup = LineFixture::new();
+    let git = setup.git();
     let (mut allowed, mut idle) = (Vec::new(), Vec::new());
     for line in RUN {
         let line = line.replace("@GIT", &git);
-        if !yard.runs(&line, ":/usr/bin:/bin") {
+        if !setup.runs(&line, ":/usr/bin:/bin") {
             idle.push(line.clone());
         }
         if line_verdict(&line).decision == PolicyDecision::Allow {

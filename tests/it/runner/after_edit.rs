@@ -6,8 +6,8 @@ use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 
 /// The remarks beside the answer of an edit that was made.
-async fn told_warnings(stage: &RunnerFixture, tool: &str, args: Value) -> Vec<String> {
-    let answer = stage.caller.call_and_wait(ToolCall::new(tool, &args)).await;
+async fn told_warnings(setup: &RunnerFixture, tool: &str, args: Value) -> Vec<String> {
+    let answer = setup.caller.call_and_wait(ToolCall::new(tool, &args)).await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     let warnings = answer.payload["meta"]["warnings"].as_array().cloned();
     let warnings = warnings.unwrap_or_default().into_iter();
@@ -18,7 +18,7 @@ async fn told_warnings(stage: &RunnerFixture, tool: &str, args: Value) -> Vec<St
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_checker_says_stands_beside_the_answer_of_the_edit() {
-    let stage = RunnerFixture::with_config(
+    let setup = RunnerFixture::with_config(
         r#"
 [after_edit]
 "*.txt" = "! grep -n bad {file}"
@@ -29,30 +29,30 @@ async fn what_a_checker_says_stands_beside_the_answer_of_the_edit() {
     )
     .await;
     let rule = "[[rule]]\nname = \"no-touch\"\ndecision = \"deny\"\ncommand = [\"touch\"]\n";
-    std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
-    let _runner = stage.run();
+    std::fs::write(setup.setting.home.join("policy.toml"), rule).expect("written");
+    let _runner = setup.run();
     let write = |name: &str, content: &str| json!({"file_path": name, "content": content});
     assert_eq!(
-        told_warnings(&stage, "Write", write("a.txt", "good\n")).await,
+        told_warnings(&setup, "Write", write("a.txt", "good\n")).await,
         [""; 0]
     );
     let edit = json!({"file_path": "a.txt", "old_string": "good", "new_string": "good\nbad's"});
-    let said = told_warnings(&stage, "Edit", edit).await;
+    let said = told_warnings(&setup, "Edit", edit).await;
     assert_eq!(said, ["`! grep -n bad a.txt`: exit code 1\n2:bad's"]);
     let patch =
         "*** Begin Patch\n*** Add File: it's.txt\n+bad\n*** Add File: b.md\n+bad\n*** End Patch\n";
-    let said = told_warnings(&stage, "ApplyPatch", json!({"patch": patch})).await;
+    let said = told_warnings(&setup, "ApplyPatch", json!({"patch": patch})).await;
     assert!(
         said.len() == 1 && said[0].ends_with("exit code 1\n1:bad"),
         "{said:?}"
     );
-    let said = told_warnings(&stage, "Write", write("a.slow", "x")).await;
+    let said = told_warnings(&setup, "Write", write("a.slow", "x")).await;
     assert!(
         said.len() == 1 && said[0].ends_with("took longer than 2 s and was ended"),
         "{said:?}"
     );
     // It reads the workspace and writes nothing but its own /tmp.
-    let said = told_warnings(&stage, "Write", write("a.w", "x")).await;
+    let said = told_warnings(&setup, "Write", write("a.w", "x")).await;
     assert!(
         said.len() == 1
             && said[0].contains(
@@ -63,13 +63,13 @@ done
             && said[0].contains("beside: Read-only"),
         "{said:?}"
     );
-    assert!(!stage.file("beside").exists());
-    let said = told_warnings(&stage, "Write", write("a.denied", "x")).await;
+    assert!(!setup.file("beside").exists());
+    let said = told_warnings(&setup, "Write", write("a.denied", "x")).await;
     assert!(
         said.len() == 1 && said[0].contains("not run: ") && said[0].contains("no-touch"),
         "{said:?}"
     );
-    let listed = stage.command(&["tools", "Edit", "--json"]).await;
+    let listed = setup.command(&["tools", "Edit", "--json"]).await;
     assert!(
         listed.out.contains("After it, checkers of the owner run"),
         "{listed:?}"
@@ -83,8 +83,8 @@ async fn a_checker_that_is_no_command_line_is_a_fault_of_the_settings() {
         ("\"*.py\" = \"\"", "must be a command line"),
         ("\"[\" = \"true\"", "after_edit"),
     ] {
-        let stage = RunnerFixture::with_config(&format!("[after_edit]\n{table}\n")).await;
-        let ended = stage.run().end().await;
+        let setup = RunnerFixture::with_config(&format!("[after_edit]\n{table}\n")).await;
+        let ended = setup.run().end().await;
         assert_eq!(ended.code, Some(78), "{table}: {ended:?}");
         assert!(ended.log.contains(fault), "{table}: {ended:?}");
     }

@@ -12,9 +12,9 @@ use crate::harness::wait::wait_for_some;
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 
 /// The one question that waits, as the caller's side sees it.
-async fn await_question(stage: &RunnerFixture) -> serde_json::Value {
+async fn await_question(setup: &RunnerFixture) -> serde_json::Value {
     wait_for_some("a question", async || {
-        let open = stage.caller.questions().await;
+        let open = setup.caller.questions().await;
         Some(open)
             .filter(|open| open.len() == 1)
             .map(|mut open| open.remove(0))
@@ -24,10 +24,10 @@ async fn await_question(stage: &RunnerFixture) -> serde_json::Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
-    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
-    let question = await_question(&stage).await;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
+    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let question = await_question(&setup).await;
     assert_eq!(question["requestId"], json!(id));
     assert!(
         question["title"]
@@ -36,30 +36,30 @@ async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
             .contains("echo ran > effect"),
         "{question}"
     );
-    assert_eq!(stage.read("effect"), "", "nothing runs before the word");
+    assert_eq!(setup.read("effect"), "", "nothing runs before the word");
     // Reads are not asked about.
-    let read = stage
+    let read = setup
         .caller
         .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
         .await;
     assert_eq!(read.outcome, "ok");
     assert_eq!(
-        stage.caller.choose(&question, "allow_once").await["accepted"],
+        setup.caller.choose(&question, "allow_once").await["accepted"],
         true
     );
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.read("effect"), "ran\n");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.read("effect"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_says_whose_it_is_and_what_to_do() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let runner = stage.run();
-    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
-    let asked = await_question(&stage).await;
-    stage.caller.choose(&asked, "reject_once").await;
-    let answer = stage.answer(&id).await;
-    let shown = stage.shown_history(&id).await;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let runner = setup.run();
+    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let asked = await_question(&setup).await;
+    setup.caller.choose(&asked, "reject_once").await;
+    let answer = setup.answer(&id).await;
+    let shown = setup.shown_history(&id).await;
     for words in [
         "Result denied by the caller",
         "denied by the caller's side, after ",
@@ -72,14 +72,14 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
         "{answer:?}"
     );
 
-    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
-    await_question(&stage).await;
-    let listed = stage.listed_question().await;
-    let denied = stage
+    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    await_question(&setup).await;
+    let listed = setup.listed_question().await;
+    let denied = setup
         .command(&["approvals", "deny", listed["id"].as_str().expect("an id")])
         .await;
     assert_eq!(denied.code, Some(0), "{denied:?}");
-    let answer = stage.answer(&id).await;
+    let answer = setup.answer(&id).await;
     runner
         .logs("code=\"policy_denied\" rule=\"policy.ask\" denial=\"command\"")
         .await;
@@ -90,40 +90,40 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
             .contains("The owner of this device denied this call"),
         "{answer:?}"
     );
-    assert_eq!(stage.read("effect"), "");
-    assert!(stage.caller.questions().await.is_empty());
-    let list = stage.command(&["approvals"]).await;
+    assert_eq!(setup.read("effect"), "");
+    assert!(setup.caller.questions().await.is_empty());
+    let list = setup.command(&["approvals"]).await;
     assert_eq!(list.out, "No calls are waiting for approval.\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_person_at_the_device_sees_and_allows_it() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
-    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
-    let asked = await_question(&stage).await;
-    let listed = stage.listed_question().await;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
+    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let asked = await_question(&setup).await;
+    let listed = setup.listed_question().await;
     assert_eq!(
         (&listed["id"], &listed["requestId"]),
         (&asked["permissionId"], &json!(id))
     );
-    let shown = stage.command(&["approvals"]).await.out;
+    let shown = setup.command(&["approvals"]).await.out;
     assert!(
         shown.contains("Bash {\"command\":\"echo ran > effect\"}"),
         "{shown}"
     );
-    let unknown = stage
+    let unknown = setup
         .command(&["approvals", "allow", "nothing-like-it"])
         .await;
     assert_eq!(unknown.code, Some(1), "{unknown:?}");
     let which = listed["id"].as_str().expect("an id").to_owned();
     assert_eq!(
-        stage.command(&["approvals", "allow", &which]).await.code,
+        setup.command(&["approvals", "allow", &which]).await.code,
         Some(0)
     );
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     assert_eq!(
-        stage.caller.choose(&asked, "reject_once").await["accepted"],
+        setup.caller.choose(&asked, "reject_once").await["accepted"],
         false,
         "the first answer stands"
     );
@@ -131,20 +131,20 @@ async fn the_person_at_the_device_sees_and_allows_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_in_how_a_call_is_written_hides_what_it_does() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
     let args = format!(
         "{{{}\n\"command\": \"\\u0065cho ran > effect\"}}",
         " ".repeat(10_000)
     );
-    let id = stage
+    let id = setup
         .ask(ToolCall::bash("").with("args", json!(args)))
         .await;
-    let asked = await_question(&stage).await;
+    let asked = await_question(&setup).await;
     assert_eq!(asked["title"], "Bash {\"command\":\"echo ran > effect\"}");
-    stage.caller.choose(&asked, "reject_once").await;
+    setup.caller.choose(&asked, "reject_once").await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("error", "policy_denied")
     );
 }
@@ -157,8 +157,8 @@ fn long_command() -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
     let many_lines = "true\n".repeat(800) + "echo ran > effect\n" + &"true\n".repeat(800);
     for (command, shown) in [
         (long_command(), format!("\ncommand: {}\n", long_command())),
@@ -167,9 +167,9 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
             format!("\ncommand:\n    {}\n", many_lines.replace('\n', "\n    ")),
         ),
     ] {
-        stage.write("effect", "");
-        let id = stage.ask(ToolCall::bash(&command)).await;
-        let listed = stage.listed_question().await;
+        setup.write("effect", "");
+        let id = setup.ask(ToolCall::bash(&command)).await;
+        let listed = setup.listed_question().await;
         let (which, title) = (&listed["requestId"], &listed["title"]);
         let which = which.as_str().expect("an id");
         assert!(!title.to_string().contains("effect"), "{title}");
@@ -179,18 +179,18 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
             &["approvals", "allow", which][..],
             &["approvals", "allow", "--conversation", which],
         ] {
-            let refused = stage.command(args).await;
+            let refused = setup.command(args).await;
             assert_eq!(refused.code, Some(1), "{refused:?}");
             let show = format!("punie-runner approvals show {}", &which[which.len() - 8..]);
             assert!(refused.log.contains(&show), "{refused:?}");
         }
         // What could not be printed was not shown.
         let show_args = ["approvals", "show", which];
-        let unseen = RunningProgram::start_after(&stage.setting, "exec > /dev/full", &show_args);
+        let unseen = RunningProgram::start_after(&setup.setting, "exec > /dev/full", &show_args);
         assert_eq!(unseen.end().await.code, Some(1));
-        let refused = stage.command(&["approvals", "allow", which]).await;
+        let refused = setup.command(&["approvals", "allow", which]).await;
         assert_eq!(refused.code, Some(1), "{refused:?}");
-        let whole = stage.command(&["approvals", "show", &which[20..]]).await;
+        let whole = setup.command(&["approvals", "show", &which[20..]]).await;
         assert_eq!(whole.code, Some(0), "{whole:?}");
         assert!(whole.out.contains(&shown), "{}", whole.out);
         assert!(
@@ -198,77 +198,77 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
             "{}",
             whole.out
         );
-        assert_eq!(stage.read("effect"), "", "nothing runs before the word");
-        let allowed = stage.command(&["approvals", "allow", which]).await;
+        assert_eq!(setup.read("effect"), "", "nothing runs before the word");
+        let allowed = setup.command(&["approvals", "allow", which]).await;
         assert_eq!(allowed.code, Some(0), "{allowed:?}");
-        assert_eq!(stage.answer(&id).await.outcome, "ok");
-        assert_eq!(stage.read("effect"), "ran\n");
+        assert_eq!(setup.answer(&id).await.outcome, "ok");
+        assert_eq!(setup.read("effect"), "ran\n");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_of_many_lines_is_shown_whole_before_it_is_allowed() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
-    let id = stage.ask(ToolCall::bash(&"true\n".repeat(30))).await;
-    let listed = stage.listed_question().await;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
+    let id = setup.ask(ToolCall::bash(&"true\n".repeat(30))).await;
+    let listed = setup.listed_question().await;
     assert_eq!(listed["isCut"], false, "{listed}");
-    let refused = stage.command(&["approvals", "allow", &id]).await;
+    let refused = setup.command(&["approvals", "allow", &id]).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
     let show = format!("punie-runner approvals show {}", &id[id.len() - 8..]);
     assert!(refused.log.contains(&show), "{refused:?}");
-    stage.command(&["approvals", "show", &id]).await;
-    let allowed = stage.command(&["approvals", "allow", &id]).await;
+    setup.command(&["approvals", "show", &id]).await;
+    let allowed = setup.command(&["approvals", "allow", &id]).await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_the_list_cuts_can_be_denied_unread() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
-    let id = stage.ask(ToolCall::bash(&long_command())).await;
-    let listed = stage.listed_question().await;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
+    let id = setup.ask(ToolCall::bash(&long_command())).await;
+    let listed = setup.listed_question().await;
     let which = listed["id"].as_str().expect("an id");
-    let denied = stage.command(&["approvals", "deny", which]).await;
+    let denied = setup.command(&["approvals", "deny", which]).await;
     assert_eq!(denied.code, Some(0), "{denied:?}");
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("error", "policy_denied")
     );
-    let none = stage.command(&["approvals", "show", which]).await;
+    let none = setup.command(&["approvals", "show", which]).await;
     assert_eq!(none.code, Some(1), "{none:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_caller_s_side_cannot_allow_what_its_question_cuts() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
     for (option, words) in [
         ("allow_once", "Only the person at the device can allow it"),
         ("allow_always", "Only the person at the device can allow it"),
         ("reject_once", "The caller's side denied this call"),
     ] {
-        let id = stage.ask(ToolCall::bash(&long_command()).of("talk")).await;
-        let asked = await_question(&stage).await;
+        let id = setup.ask(ToolCall::bash(&long_command()).of("talk")).await;
+        let asked = await_question(&setup).await;
         let title = asked["title"].as_str().expect("a title");
         assert!(
             title.len() <= 4_096 && title.contains("only a part of the call"),
             "{title}"
         );
         assert_eq!(asked["options"][0]["name"], "Allow (only at the device)");
-        stage.caller.choose(&asked, option).await;
-        let answer = stage.answer(&id).await;
+        setup.caller.choose(&asked, option).await;
+        let answer = setup.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{option}");
         assert!(answer.text().contains(words), "{option}: {answer:?}");
     }
-    assert_eq!(stage.read("effect"), "");
+    assert_eq!(setup.read("effect"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_cannot_claim_that_the_person_here_allowed_what_they_did_not_see() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, _| match path {
         "permissions:ask" => CallFate::Alter(|reply| {
             reply["value"]["answer"] =
@@ -276,43 +276,43 @@ async fn a_backend_cannot_claim_that_the_person_here_allowed_what_they_did_not_s
         }),
         _ => CallFate::Pass,
     });
-    let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash(&long_command())).await;
+    let _runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash(&long_command())).await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("error", "policy_denied")
     );
-    assert_eq!(stage.read("effect"), "");
+    assert_eq!(setup.read("effect"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_wait_hold_up_no_other_conversation() {
-    let stage =
+    let setup =
         RunnerFixture::with_config(&format!("{ASKING}[limits]\ntotal = 2\nreads = 1\n")).await;
-    let _runner = stage.run();
+    let _runner = setup.run();
     for n in 0..3 {
-        stage
+        setup
             .ask(ToolCall::bash("true").of(&format!("talk-{n}")))
             .await;
     }
     wait_for_some("three questions", async || {
-        (stage.caller.questions().await.len() == 3).then_some(())
+        (setup.caller.questions().await.len() == 3).then_some(())
     })
     .await;
-    let read = stage
+    let read = setup
         .caller
         .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
         .await;
     assert_eq!(read.outcome, "ok");
     // Those that waited go on, and the places are as many as before.
-    for asked in stage.caller.questions().await {
-        stage.caller.choose(&asked, "allow_once").await;
-        stage
+    for asked in setup.caller.questions().await {
+        setup.caller.choose(&asked, "allow_once").await;
+        setup
             .answer(asked["requestId"].as_str().expect("an id"))
             .await;
     }
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
             .await
@@ -323,11 +323,11 @@ async fn calls_that_wait_hold_up_no_other_conversation() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_is_asked_about_once() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
     let args = json!({ "tool": "Bash", "args": { "command": "echo ran > effect" } });
-    let id = stage.ask(ToolCall::new("Task", &args)).await;
-    let asked = await_question(&stage).await;
+    let id = setup.ask(ToolCall::new("Task", &args)).await;
+    let asked = await_question(&setup).await;
     assert!(
         asked["title"]
             .as_str()
@@ -335,17 +335,17 @@ async fn a_task_is_asked_about_once() {
             .contains("echo ran > effect"),
         "{asked}"
     );
-    stage.caller.choose(&asked, "allow_once").await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.line("effect").await, "ran");
+    setup.caller.choose(&asked, "allow_once").await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.line("effect").await, "ran");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
     // The caller's side does not know the request that a task makes.
-    let _watch = stage.watch_approvals().await;
+    let _watch = setup.watch_approvals().await;
     let task = |line: &str| {
         ToolCall::new(
             "Task",
@@ -353,16 +353,16 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
         )
         .of("talk")
     };
-    let first = stage.ask(task("echo one > one")).await;
-    stage
+    let first = setup.ask(task("echo one > one")).await;
+    setup
         .caller
-        .choose(&await_question(&stage).await, "allow_always")
+        .choose(&await_question(&setup).await, "allow_always")
         .await;
-    assert_eq!(stage.answer(&first).await.outcome, "ok");
-    assert_eq!(stage.line("one").await, "one");
+    assert_eq!(setup.answer(&first).await.outcome, "ok");
+    assert_eq!(setup.line("one").await, "one");
     // The word for the first lets another be made, but nobody saw what it runs.
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(task("echo two > two"))
             .await
@@ -370,19 +370,19 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
         "ok"
     );
     let open = wait_for_some("the word about the call itself", async || {
-        let listed = stage.command(&["--json", "approvals"]).await;
+        let listed = setup.command(&["--json", "approvals"]).await;
         Some(listed.out).filter(|text| text.contains("echo two"))
     })
     .await;
     assert!(open.contains("Bash"), "{open}");
-    assert!(!stage.file("two").exists());
+    assert!(!setup.file("two").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_shell_can_be_ended_without_a_word() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
-    let answer = stage
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({ "shell_id": "none" })))
         .await;
@@ -395,10 +395,10 @@ async fn a_running_shell_can_be_ended_without_a_word() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_is_a_no() {
-    let stage =
+    let setup =
         RunnerFixture::with_config("[policy]\nask = [\"Bash\"]\npatience_ms = 1000\n").await;
-    let _runner = stage.run();
-    let answer = stage
+    let _runner = setup.run();
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("echo ran > effect"))
         .await;
@@ -407,42 +407,42 @@ async fn silence_is_a_no() {
         answer.text().contains("nobody answered within 1 s"),
         "{answer:?}"
     );
-    let shown = stage.shown_history("@last").await;
+    let shown = setup.shown_history("@last").await;
     for words in ["Result nobody answered", "denied nobody answered in 1 s"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    assert_eq!(stage.read("effect"), "");
+    assert_eq!(setup.read("effect"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn always_is_for_the_tool_and_the_conversation() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
-    let first = stage
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
+    let first = setup
         .ask(ToolCall::bash("echo one >> effect").of("talk"))
         .await;
-    stage
+    setup
         .caller
-        .choose(&await_question(&stage).await, "allow_always")
+        .choose(&await_question(&setup).await, "allow_always")
         .await;
-    stage.answer(&first).await;
-    stage
+    setup.answer(&first).await;
+    setup
         .caller
         .call_and_wait(ToolCall::bash("echo two >> effect").of("talk"))
         .await;
-    assert_eq!(stage.read("effect"), "one\ntwo\n");
-    let other = stage
+    assert_eq!(setup.read("effect"), "one\ntwo\n");
+    let other = setup
         .ask(ToolCall::bash("echo three >> effect").of("other"))
         .await;
-    stage
+    setup
         .caller
-        .choose(&await_question(&stage).await, "reject_always")
+        .choose(&await_question(&setup).await, "reject_always")
         .await;
     assert_eq!(
-        stage.answer(&other).await.verdict(),
+        setup.answer(&other).await.verdict(),
         ("error", "policy_denied")
     );
-    let again = stage
+    let again = setup
         .caller
         .call_and_wait(ToolCall::bash("echo four >> effect").of("other"))
         .await;
@@ -451,63 +451,63 @@ async fn always_is_for_the_tool_and_the_conversation() {
         again.text().contains("for the rest of this conversation"),
         "{again:?}"
     );
-    assert_eq!(stage.read("effect"), "one\ntwo\n");
+    assert_eq!(setup.read("effect"), "one\ntwo\n");
 }
 
 /// The caller chooses the ids of requests and the names of conversations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn always_is_not_for_who_names_the_call_or_is_named_like_the_conversation() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
     let effect = || ToolCall::bash("echo ran >> effect");
-    let alone = stage.ask(effect()).await;
-    let shown = await_question(&stage).await;
-    stage.caller.choose(&shown, "allow_always").await;
-    assert_eq!(stage.answer(&alone).await.outcome, "ok");
-    let talk = stage.ask(effect().of("talk")).await;
-    let shown = await_question(&stage).await;
-    stage.caller.choose(&shown, "allow_always").await;
-    assert_eq!(stage.answer(&talk).await.outcome, "ok");
+    let alone = setup.ask(effect()).await;
+    let shown = await_question(&setup).await;
+    setup.caller.choose(&shown, "allow_always").await;
+    assert_eq!(setup.answer(&alone).await.outcome, "ok");
+    let talk = setup.ask(effect().of("talk")).await;
+    let shown = await_question(&setup).await;
+    setup.caller.choose(&shown, "allow_always").await;
+    assert_eq!(setup.answer(&talk).await.outcome, "ok");
     for others in [
         effect().of(&alone),
         effect().with("requestId", json!("talk")),
     ] {
-        let id = stage.ask(others).await;
-        let asked = await_question(&stage).await;
+        let id = setup.ask(others).await;
+        let asked = await_question(&setup).await;
         assert_eq!(asked["requestId"], json!(id));
-        stage.caller.choose(&asked, "reject_once").await;
+        setup.caller.choose(&asked, "reject_once").await;
         assert_eq!(
-            stage.answer(&id).await.verdict(),
+            setup.answer(&id).await.verdict(),
             ("error", "policy_denied")
         );
     }
-    assert_eq!(stage.read("effect"), "ran\nran\n");
+    assert_eq!(setup.read("effect"), "ran\nran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waits_can_be_taken_back() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
-    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
-    await_question(&stage).await;
-    stage.caller.cancel(&id).await;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
+    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    await_question(&setup).await;
+    setup.caller.cancel(&id).await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("cancelled", "cancelled")
     );
-    assert_eq!(stage.read("effect"), "");
+    assert_eq!(setup.read("effect"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waits_when_the_runner_ends_is_asked_about_by_the_next_one() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let runner = stage.run();
-    let id = stage.ask(ToolCall::bash("echo ran >> effect")).await;
-    let first = await_question(&stage).await;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let runner = setup.run();
+    let id = setup.ask(ToolCall::bash("echo ran >> effect")).await;
+    let first = await_question(&setup).await;
     runner.kill();
-    let _runner = stage.run();
+    let _runner = setup.run();
     let second = wait_for_some("the next question", async || {
-        stage
+        setup
             .caller
             .questions()
             .await
@@ -516,16 +516,16 @@ async fn a_call_that_waits_when_the_runner_ends_is_asked_about_by_the_next_one()
     })
     .await;
     assert_eq!(second["permissionId"], first["permissionId"]);
-    assert!(stage.caller.result(&id).await.is_none());
-    stage.caller.choose(&second, "allow_once").await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.read("effect"), "ran\n");
+    assert!(setup.caller.result(&id).await.is_none());
+    setup.caller.choose(&second, "allow_once").await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.read("effect"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_person_here_needs_no_backend_that_knows_permissions() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, _| {
         if path.starts_with("permissions:") {
             CallFate::Unheard
@@ -533,10 +533,10 @@ async fn the_person_here_needs_no_backend_that_knows_permissions() {
             CallFate::Pass
         }
     });
-    let _runner = stage.run_at(&relay.url);
-    let _watch = stage.watch_approvals().await;
-    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
-    let list = async || stage.command(&["approvals", "--json"]).await.out;
+    let _runner = setup.run_at(&relay.url);
+    let _watch = setup.watch_approvals().await;
+    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let list = async || setup.command(&["approvals", "--json"]).await.out;
     let listed = wait_for_some("the question here", async || {
         serde_json::from_str(&list().await).ok()
     })
@@ -544,19 +544,19 @@ async fn the_person_here_needs_no_backend_that_knows_permissions() {
     let listed: serde_json::Value = listed;
     let id_here = listed["id"].as_str().expect("an id");
     assert_eq!(
-        stage
+        setup
             .command(&["approvals", "allow", &id_here[20..]])
             .await
             .code,
         Some(0)
     );
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_that_asks_about_nothing_that_exists_is_a_mistake() {
-    let stage = RunnerFixture::with_config("[policy]\nask = [\"Bahs\"]\n").await;
-    let runner = stage.run();
+    let setup = RunnerFixture::with_config("[policy]\nask = [\"Bahs\"]\n").await;
+    let runner = setup.run();
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
     assert!(ended.log.contains("policy.ask holds \"Bahs\""), "{ended:?}");

@@ -15,9 +15,9 @@ const PROMPT: &str = "[d]eny, [s]how (";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
-    let stage = RunnerFixture::without_listener(ASKING).await;
-    let _runner = stage.run();
-    let answer = stage
+    let setup = RunnerFixture::without_listener(ASKING).await;
+    let _runner = setup.run();
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("echo ran > effect"))
         .await;
@@ -28,36 +28,36 @@ async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
             && answer.text().contains("`punie-runner approvals --watch`"),
         "{answer:?}"
     );
-    assert_eq!(stage.read("effect"), "");
-    let shown = stage.shown_history("@last").await;
+    assert_eq!(setup.read("effect"), "");
+    let shown = setup.shown_history("@last").await;
     for words in ["Result nobody to ask", "denied nobody to ask"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     // A caller that reads the questions can be asked from then on.
-    assert!(stage.caller.questions().await.is_empty());
-    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
-    let listed = stage.listed_question().await;
+    assert!(setup.caller.questions().await.is_empty());
+    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let listed = setup.listed_question().await;
     assert_eq!(listed["requestId"], json!(id));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
-    let stage = RunnerFixture::without_listener(ASKING).await;
-    let _runner = stage.run();
-    let watch = stage.watch_approvals().await;
-    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
+    let setup = RunnerFixture::without_listener(ASKING).await;
+    let _runner = setup.run();
+    let watch = setup.watch_approvals().await;
+    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
     wait_until("the call in its output", || watch.out().contains(&id)).await;
-    let listed = stage.listed_question().await;
-    let allowed = stage
+    let listed = setup.listed_question().await;
+    let allowed = setup
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
     assert_eq!(allowed.out, "Allowed.\n", "the answer counts");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    let shown = stage.shown_history("@last").await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    let shown = setup.shown_history("@last").await;
     let words = "allowed by you with a command, after ";
     assert!(shown.contains(words), "{shown}");
     watch.kill();
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("echo ran > effect"))
         .await;
@@ -66,38 +66,38 @@ async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
-    let stage = RunnerFixture::without_listener(ASKING).await;
-    let _runner = stage.run();
-    let mut watch = OnTerminal::start(&stage.setting, &["approvals", "--watch"]);
+    let setup = RunnerFixture::without_listener(ASKING).await;
+    let _runner = setup.run();
+    let mut watch = OnTerminal::start(&setup.setting, &["approvals", "--watch"]);
     watch.shows("Waiting for calls that need approval.").await;
-    stage.until_asker_announced().await;
+    setup.until_asker_announced().await;
     // What was typed before a question is no answer to it.
     watch.types("a\n");
-    let first = stage
+    let first = setup
         .ask(ToolCall::bash("echo one > first").of("one"))
         .await;
     for words in [
         "Bash waits for your approval:\n  command: echo one > first\n",
-        &format!("Folder  {}\n", stage.setting.workspace.display()),
+        &format!("Folder  {}\n", setup.setting.workspace.display()),
         "[a]llow once, [c]onversation, [d]eny, [s]how (",
         " min left): ",
     ] {
         watch.shows(words).await;
     }
-    let second = stage
+    let second = setup
         .ask(ToolCall::bash("echo two > second").of("two"))
         .await;
     watch.types("yes\n");
     watch.shows("Type a, c, d or s, then Enter.").await;
-    assert_eq!(stage.read("first"), "");
+    assert_eq!(setup.read("first"), "");
     assert!(!watch.shown().contains("echo two"), "one at a time");
     watch.types("a\n");
-    assert_eq!(stage.answer(&first).await.outcome, "ok");
+    assert_eq!(setup.answer(&first).await.outcome, "ok");
     watch.shows("echo two > second").await;
     watch.shows_times(PROMPT, 3).await;
     watch.types("d\n");
     watch.shows("Denied.\n").await;
-    let answer = stage.answer(&second).await;
+    let answer = setup.answer(&second).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
     assert!(
         answer
@@ -105,12 +105,12 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
             .starts_with("The owner of this device denied this call"),
         "{answer:?}"
     );
-    let list = stage.command(&["history", "--failed"]).await.out;
+    let list = setup.command(&["history", "--failed"]).await.out;
     assert!(
         list.contains("denied by you") && !list.contains("policy.ask"),
         "{list}"
     );
-    let shown = stage.shown_history(&second).await;
+    let shown = setup.shown_history(&second).await;
     for words in [
         "Result denied by you",
         "asked by policy.ask in config.toml",
@@ -119,34 +119,34 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     assert_eq!(
-        (stage.read("first"), stage.read("second")),
+        (setup.read("first"), setup.read("second")),
         ("one\n".to_owned(), String::new())
     );
     // Answered in another window, the prompt goes away.
-    let third = stage.ask(ToolCall::bash("echo three > third")).await;
+    let third = setup.ask(ToolCall::bash("echo three > third")).await;
     watch.shows_times(PROMPT, 4).await;
-    let listed = stage.listed_question().await;
-    stage
+    let listed = setup.listed_question().await;
+    setup
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
-    assert_eq!(stage.answer(&third).await.outcome, "ok");
+    assert_eq!(setup.answer(&third).await.outcome, "ok");
     watch.shows("This call no longer waits").await;
     watch.types("\u{3}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_terminal_of_a_runner_asks_below_its_log() {
-    let stage = RunnerFixture::without_listener(ASKING).await;
-    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
+    let setup = RunnerFixture::without_listener(ASKING).await;
+    let mut runner = OnTerminal::start(&setup.setting, &["run"]);
     runner.shows("the runner is up").await;
-    stage.until_asker_announced().await;
-    let id = stage
+    setup.until_asker_announced().await;
+    let id = setup
         .ask(ToolCall::bash("echo one >> effect").of("talk"))
         .await;
     runner.shows(PROMPT).await;
     let before = runner.shown().len();
     let read = ToolCall::new("Glob", &json!({ "pattern": "*" })).of("other");
-    assert_eq!(stage.caller.call_and_wait(read).await.outcome, "ok");
+    assert_eq!(setup.caller.call_and_wait(read).await.outcome, "ok");
     wait_until("a log line, and the prompt again below it", || {
         let shown = runner.shown();
         let since = &shown[before..];
@@ -162,25 +162,25 @@ async fn the_terminal_of_a_runner_asks_below_its_log() {
         "not behind the prompt: {line:?}"
     );
     runner.types("c\n");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     let again = ToolCall::bash("echo two >> effect").of("talk");
-    assert_eq!(stage.caller.call_and_wait(again).await.outcome, "ok");
-    assert_eq!(stage.read("effect"), "one\ntwo\n");
+    assert_eq!(setup.caller.call_and_wait(again).await.outcome, "ok");
+    assert_eq!(setup.read("effect"), "one\ntwo\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn always_adds_a_rule_for_one_plain_command_only() {
-    let stage = RunnerFixture::without_listener(ASKING).await;
-    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
-    stage.until_asker_announced().await;
-    let id = stage.ask(ToolCall::bash("touch one | cat")).await;
+    let setup = RunnerFixture::without_listener(ASKING).await;
+    let mut runner = OnTerminal::start(&setup.setting, &["run"]);
+    setup.until_asker_announced().await;
+    let id = setup.ask(ToolCall::bash("touch one | cat")).await;
     runner.shows(PROMPT).await;
     assert!(!runner.shown().contains("a[l]ways"), "{}", runner.shown());
     runner.types("l\n");
     runner.shows("Type a, c, d or s, then Enter.").await;
     runner.types("d\n");
-    assert_eq!(stage.answer(&id).await.outcome, "error");
-    let id = stage.ask(ToolCall::bash("touch one")).await;
+    assert_eq!(setup.answer(&id).await.outcome, "error");
+    let id = setup.ask(ToolCall::bash("touch one")).await;
     runner
         .shows("Always  adds to policy.toml: allow `touch one ...`")
         .await;
@@ -188,26 +188,26 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
         .shows("[c]onversation, a[l]ways, [d]eny, [s]how (")
         .await;
     runner.types("l\n");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    let rules = std::fs::read_to_string(stage.setting.home.join("policy.toml")).expect("rules");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    let rules = std::fs::read_to_string(setup.setting.home.join("policy.toml")).expect("rules");
     assert!(rules.contains("command = [\"touch\", \"one\"]"), "{rules}");
     runner
         .shows("The rule allow-touch-one was added to policy.toml.\n")
         .await;
     // Another conversation, too, and nobody is asked.
     let again = ToolCall::bash("touch one").of("another");
-    assert_eq!(stage.caller.call_and_wait(again).await.outcome, "ok");
+    assert_eq!(setup.caller.call_and_wait(again).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_call_is_read_whole_at_the_prompt_before_it_may_be_allowed() {
-    let stage = RunnerFixture::without_listener(ASKING).await;
-    let _runner = stage.run();
-    let mut watch = OnTerminal::start(&stage.setting, &["approvals", "--watch"]);
-    stage.until_asker_announced().await;
+    let setup = RunnerFixture::without_listener(ASKING).await;
+    let _runner = setup.run();
+    let mut watch = OnTerminal::start(&setup.setting, &["approvals", "--watch"]);
+    setup.until_asker_announced().await;
     let line = |c: &str| format!("echo {} > /dev/null", c.repeat(6_000));
     let command = format!("{}; echo ran > effect; {}", line("a"), line("b"));
-    let id = stage.ask(ToolCall::bash(&command)).await;
+    let id = setup.ask(ToolCall::bash(&command)).await;
     watch.shows("[s]how all of it, [d]eny (").await;
     assert!(!watch.shown().contains("effect"), "{}", watch.shown());
     watch.types("a\n");
@@ -215,24 +215,24 @@ async fn a_long_call_is_read_whole_at_the_prompt_before_it_may_be_allowed() {
     watch.types("s\n");
     watch.shows(PROMPT).await;
     assert!(watch.shown().contains(&command), "{}", watch.shown());
-    assert_eq!(stage.read("effect"), "");
+    assert_eq!(setup.read("effect"), "");
     watch.types("a\n");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.read("effect"), "ran\n");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.read("effect"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_ends_a_minute_before_the_deadline_of_its_call() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .expect("after 1970");
     let deadline_ms = now.as_secs_f64() * 1_000.0 + 300_000.0;
-    stage
+    setup
         .ask(ToolCall::bash("true").with("deadlineMs", json!(deadline_ms)))
         .await;
-    let listed = stage.listed_question().await;
+    let listed = setup.listed_question().await;
     let expires = listed["expiresAtMs"].as_f64().expect("a time");
     assert!(
         (expires - (deadline_ms - 60_000.0)).abs() < 30_000.0,
@@ -242,12 +242,12 @@ async fn a_question_ends_a_minute_before_the_deadline_of_its_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_on_a_terminal_has_columns() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
-    stage.ask(ToolCall::bash("echo ran > effect")).await;
-    let id = stage.listed_question().await["requestId"].to_string();
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
+    setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.listed_question().await["requestId"].to_string();
     let short = &id[id.len() - 9..id.len() - 1];
-    let mut list = OnTerminal::start(&stage.setting, &["approvals"]);
+    let mut list = OnTerminal::start(&setup.setting, &["approvals"]);
     assert_eq!(list.end().await, Some(0));
     list.shows("show ID prints it all").await;
     let shown = list.shown();
@@ -262,21 +262,21 @@ async fn the_list_on_a_terminal_has_columns() {
         "{shown}"
     );
     assert_eq!(what, "Bash  echo ran > effect", "{shown}");
-    let allowed = stage.command(&["approvals", "allow", short]).await;
+    let allowed = setup.command(&["approvals", "allow", short]).await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_wait_for_an_answer_is_no_part_of_the_time_that_a_call_took() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let _runner = stage.run();
-    let id = stage.ask(ToolCall::bash("true")).await;
-    stage.listed_question().await;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let _runner = setup.run();
+    let id = setup.ask(ToolCall::bash("true")).await;
+    setup.listed_question().await;
     let asked_at = Instant::now();
     wait_until("two seconds", || asked_at.elapsed().as_secs() >= 2).await;
-    stage.command(&["approvals", "allow", "@last"]).await;
-    let answer = stage.answer(&id).await;
-    let shown = stage.command(&["history", &id, "--json"]).await.json();
+    setup.command(&["approvals", "allow", "@last"]).await;
+    let answer = setup.answer(&id).await;
+    let shown = setup.command(&["history", &id, "--json"]).await.json();
     let request = &shown["request"];
     let time = |key: &str| request[key].as_i64().expect(key);
     assert!(
@@ -289,30 +289,30 @@ async fn the_wait_for_an_answer_is_no_part_of_the_time_that_a_call_took() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_that_is_open_when_the_runner_stops_is_asked_again() {
-    let stage = RunnerFixture::with_config(ASKING).await;
-    let runner = stage.run();
-    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
-    stage.listed_question().await;
-    let status = stage.command(&["status"]).await.out;
+    let setup = RunnerFixture::with_config(ASKING).await;
+    let runner = setup.run();
+    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    setup.listed_question().await;
+    let status = setup.command(&["status"]).await.out;
     assert!(
         status.contains("(Bash echo ran > effect)") && status.contains(" min left"),
         "{status}"
     );
     runner.terminate();
     runner.end().await;
-    let list = stage.command(&["approvals"]).await.out;
+    let list = setup.command(&["approvals"]).await.out;
     let short = &id[id.len() - 8..];
     let again = format!(
         "When the runner starts, it asks again about:\n  {short}  Bash echo ran > effect\n"
     );
     assert!(list.starts_with(&again), "{list}");
-    let status = stage.command(&["status"]).await.out;
+    let status = setup.command(&["status"]).await.out;
     assert!(status.contains("asks again when it starts"), "{status}");
-    let _runner = stage.run();
-    stage.listed_question().await;
-    let status = stage.command(&["status"]).await.out;
+    let _runner = setup.run();
+    setup.listed_question().await;
+    let status = setup.command(&["status"]).await.out;
     assert!(!status.contains("asks again"), "{status}");
-    stage.command(&["approvals", "allow", short]).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.read("effect"), "ran\n");
+    setup.command(&["approvals", "allow", short]).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.read("effect"), "ran\n");
 }

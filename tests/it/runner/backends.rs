@@ -20,13 +20,13 @@ struct SecondBackend {
 }
 
 impl SecondBackend {
-    async fn new(stage: &RunnerFixture) -> Self {
-        Self::at(stage, "other.sqlite3", BackendClock::from_system()).await
+    async fn new(setup: &RunnerFixture) -> Self {
+        Self::at(setup, "other.sqlite3", BackendClock::from_system()).await
     }
 
-    async fn at(stage: &RunnerFixture, database: &str, clock: BackendClock) -> Self {
+    async fn at(setup: &RunnerFixture, database: &str, clock: BackendClock) -> Self {
         let options = DevBackendOptions {
-            db: stage.setting.logs.with_file_name(database),
+            db: setup.setting.logs.with_file_name(database),
             port: 0,
             clock,
             production_errors: false,
@@ -37,12 +37,12 @@ impl SecondBackend {
         let backend = DevBackend::start_server(options).await.expect("started");
         let url = backend.listen_url().to_owned();
         let code = backend.pairing_code().expect("read").expect("open");
-        let paired = stage.command_at(&url, &["--json", "pair", &code]).await;
+        let paired = setup.command_at(&url, &["--json", "pair", &code]).await;
         assert_eq!(paired.code, Some(0), "{paired:?}");
         let token = backend
             .mint_caller_token("test", CallerPermission::Both)
             .expect("a token");
-        let caller = TestCaller::new(&url, token, stage.caller.device.clone());
+        let caller = TestCaller::new(&url, token, setup.caller.device.clone());
         Self {
             backend,
             caller,
@@ -52,8 +52,8 @@ impl SecondBackend {
 }
 
 /// `dev` in the home of this stage, once it has answered a request of its own.
-async fn dev_answers(stage: &RunnerFixture) {
-    let dev = RunningProgram::start(&stage.setting, &["dev", "--json"]);
+async fn dev_answers(setup: &RunnerFixture) {
+    let dev = RunningProgram::start(&setup.setting, &["dev", "--json"]);
     wait_until("dev to be ready", || dev.out().contains('\n')).await;
     let ready: Value = serde_json::from_str(dev.out().trim()).expect("JSON");
     let text = |key: &str| ready[key].as_str().expect("text").to_owned();
@@ -68,58 +68,58 @@ async fn dev_answers(stage: &RunnerFixture) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another() {
-    let mut stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let go = stage.file("go");
-    let id = stage
+    let mut setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let go = setup.file("go");
+    let id = setup
         .ask(ToolCall::bash(
             "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; echo ran >> effects",
         ))
         .await;
-    stage.line("begun").await;
-    stage.stop_backend().await;
+    setup.line("begun").await;
+    setup.stop_backend().await;
     std::fs::write(&go, "").expect("written");
-    stage.wait_for_state(&id, RequestState::Finished).await;
+    setup.wait_for_state(&id, RequestState::Finished).await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
 
-    dev_answers(&stage).await;
-    let status = stage.status().await;
+    dev_answers(&setup).await;
+    let status = setup.status().await;
     assert_eq!(status["outbox"]["pending"], 1, "{status}");
     assert_eq!(status["otherBackends"], json!([]), "{status}");
 
-    stage.start_backend().await;
-    let _runner = stage.run();
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.read("effects"), "ran\n");
+    setup.start_backend().await;
+    let _runner = setup.run();
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.read("effects"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     runner.logs("the catalog is published").await;
-    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
+    assert_eq!(setup.command(&["pause"]).await.code, Some(0));
     let mut asked = Vec::new();
     for n in 0..3 {
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
                 .await,
         );
     }
     for id in &asked {
-        stage.wait_for_state(id, RequestState::Accepted).await;
+        setup.wait_for_state(id, RequestState::Accepted).await;
     }
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
+    assert_eq!(setup.command(&["resume"]).await.code, Some(0));
 
-    dev_answers(&stage).await;
+    dev_answers(&setup).await;
     for id in &asked {
-        assert_eq!(stage.state(id), Some(RequestState::Accepted));
+        assert_eq!(setup.state(id), Some(RequestState::Accepted));
     }
-    let elsewhere = stage
+    let elsewhere = setup
         .command_at("http://127.0.0.1:9", &["--json", "status"])
         .await
         .json();
@@ -127,46 +127,46 @@ async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
     assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{elsewhere}");
     assert_eq!(
         (&waiting[0]["url"], &waiting[0]["requests"]),
-        (&json!(stage.setting.url), &json!(3))
+        (&json!(setup.setting.url), &json!(3))
     );
-    let words = stage
+    let words = setup
         .command_at("http://127.0.0.1:9", &["status", "-v"])
         .await
         .out;
     assert!(
-        words.contains(&format!("3 requests wait for {}", stage.setting.url)),
+        words.contains(&format!("3 requests wait for {}", setup.setting.url)),
         "{words}"
     );
 
-    let _runner = stage.run();
+    let _runner = setup.run();
     for id in &asked {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
-    assert_eq!(stage.read("effects"), "0\n1\n2\n");
+    assert_eq!(setup.read("effects"), "0\n1\n2\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
-    let stage = RunnerFixture::new().await;
-    let other = SecondBackend::new(&stage).await;
-    let runner = stage.run();
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    let other = SecondBackend::new(&setup).await;
+    let runner = setup.run();
+    let id = setup
         .ask(ToolCall::bash("echo so far; echo begun > begun; sleep 600"))
         .await;
-    stage.line("begun").await;
-    stage.wait_for_stored_output(&id, "so far").await;
+    setup.line("begun").await;
+    setup.wait_for_stored_output(&id, "so far").await;
     runner.kill();
 
-    let runner = stage.run_at(&other.url);
+    let runner = setup.run_at(&other.url);
     let others = other.caller.ask(ToolCall::bash("echo there")).await;
     assert_eq!(other.caller.answer(&others).await.outcome, "ok");
     assert_eq!(
-        stage.state(&id),
+        setup.state(&id),
         Some(RequestState::Started),
         "it is left to its own backend"
     );
     assert!(
-        stage
+        setup
             .journal()
             .expect("there")
             .child_processes()
@@ -177,36 +177,36 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
 
-    let _runner = stage.run();
-    let answer = stage.answer(&id).await;
+    let _runner = setup.run();
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"));
     assert!(answer.text().contains("so far"), "{answer:?}");
-    let listed = stage.command(&["history", "--json"]).await.out;
+    let listed = setup.command(&["history", "--json"]).await.out;
     assert!(
-        listed.contains(&other.url) && listed.contains(&stage.setting.url),
+        listed.contains(&other.url) && listed.contains(&setup.setting.url),
         "{listed}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cursor_of_a_backend_that_is_ahead_is_not_used_with_another() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let now_ms = || {
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .expect("after 1970")
     };
     let ahead = BackendClock::new(move || now_ms().as_secs_f64() * 1_000.0 + 86_400_000.0);
-    let other = SecondBackend::at(&stage, "ahead.sqlite3", ahead).await;
-    let runner = stage.run_at(&other.url);
+    let other = SecondBackend::at(&setup, "ahead.sqlite3", ahead).await;
+    let runner = setup.run_at(&other.url);
     let others = other.caller.ask(ToolCall::bash("echo there")).await;
     assert_eq!(other.caller.answer(&others).await.outcome, "ok");
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    let _runner = stage.run();
+    let _runner = setup.run();
     for _ in 0..2 {
-        let id = stage.ask(ToolCall::bash("echo here")).await;
-        assert_eq!(stage.answer(&id).await.outcome, "ok");
+        let id = setup.ask(ToolCall::bash("echo here")).await;
+        assert_eq!(setup.answer(&id).await.outcome, "ok");
     }
     other.backend.stop_server().await;
 }
@@ -218,44 +218,44 @@ async fn a_cursor_that_is_refused_or_lies_in_the_future_is_dropped() {
         ("9000000000000000000", "lies in the backend's future"),
         ("no cursor", "refuses its cursor"),
     ] {
-        let stage = RunnerFixture::new().await;
-        let before = stage.ask(ToolCall::bash("echo ran >> effects")).await;
-        stage.once().await;
-        let journal = stage.setting.home.join("state/journal.sqlite3");
+        let setup = RunnerFixture::new().await;
+        let before = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+        setup.once().await;
+        let journal = setup.setting.home.join("state/journal.sqlite3");
         let journal = rusqlite::Connection::open(journal).expect("opens");
         let sql = "update backend_fact set value = ? where key = 'cursor'";
         assert_eq!(journal.execute(sql, [cursor]).expect("written"), 1);
-        let runner = stage.run();
-        let first = stage.ask(ToolCall::bash("echo 1 >> effects")).await;
-        assert_eq!(stage.answer(&first).await.outcome, "ok", "{cursor}");
-        let second = stage.ask(ToolCall::bash("echo 2 >> effects")).await;
-        assert_eq!(stage.answer(&second).await.outcome, "ok", "{cursor}");
+        let runner = setup.run();
+        let first = setup.ask(ToolCall::bash("echo 1 >> effects")).await;
+        assert_eq!(setup.answer(&first).await.outcome, "ok", "{cursor}");
+        let second = setup.ask(ToolCall::bash("echo 2 >> effects")).await;
+        assert_eq!(setup.answer(&second).await.outcome, "ok", "{cursor}");
         runner.logs(words).await;
         assert_eq!(
-            stage.read("effects"),
+            setup.read("effects"),
             "ran\n1\n2\n",
             "what is known is not run again"
         );
-        assert_eq!(stage.answer(&before).await.outcome, "ok");
+        assert_eq!(setup.answer(&before).await.outcome, "ok");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it() {
-    let mut stage = RunnerFixture::new().await;
-    let other = SecondBackend::new(&stage).await;
-    let runner = stage.run();
-    let held = stage
+    let mut setup = RunnerFixture::new().await;
+    let other = SecondBackend::new(&setup).await;
+    let runner = setup.run();
+    let held = setup
         .ask(ToolCall::bash(
             "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done",
         ))
         .await;
-    stage.line("begun").await;
+    setup.line("begun").await;
 
     // The databases change places; what ran for the first is answered while the second is there.
-    stage.stop_backend().await;
+    setup.stop_backend().await;
     other.backend.stop_server().await;
-    let logs = stage.setting.logs.clone();
+    let logs = setup.setting.logs.clone();
     let exchange = || {
         let place = |name: &str| logs.with_file_name(name);
         for (from, to) in [
@@ -273,55 +273,55 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
         }
     };
     exchange();
-    stage.start_backend().await;
+    setup.start_backend().await;
     let there = TestCaller::new(
-        &stage.setting.url,
+        &setup.setting.url,
         other.caller.token.clone(),
         other.caller.device.clone(),
     );
     let id = there.ask(ToolCall::bash("echo for the second")).await;
-    std::fs::write(stage.file("go"), "").expect("written");
+    std::fs::write(setup.file("go"), "").expect("written");
     assert_eq!(there.answer(&id).await.outcome, "ok");
     assert!(
-        stage.state(&held) != Some(RequestState::Undeliverable),
+        setup.state(&held) != Some(RequestState::Undeliverable),
         "it is not offered to the second"
     );
     runner
         .logs("starting anew for the backend that answers now")
         .await;
-    let status = stage.status().await;
+    let status = setup.status().await;
     assert_eq!(
         status["otherBackends"].as_array().map(Vec::len),
         Some(1),
         "{status}"
     );
 
-    stage.stop_backend().await;
+    setup.stop_backend().await;
     exchange();
-    stage.start_backend().await;
-    assert_eq!(stage.answer(&held).await.outcome, "ok");
+    setup.start_backend().await;
+    assert_eq!(setup.answer(&held).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_deployment_at_two_addresses_is_one_backend() {
-    let stage = RunnerFixture::new().await;
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
-    stage.once().await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    let same = stage.setting.url.replace("127.0.0.1", "localhost");
+    let setup = RunnerFixture::new().await;
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    setup.once().await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    let same = setup.setting.url.replace("127.0.0.1", "localhost");
     let runner = RunningProgram::start(
         &ProcessSetting {
             url: same.clone(),
-            ..stage.setting.clone()
+            ..setup.setting.clone()
         },
         &["run"],
     );
-    let id = stage.ask(ToolCall::bash("echo again >> effects")).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    assert_eq!(stage.read("effects"), "ran\nagain\n");
-    let status = stage.command_at(&same, &["--json", "status"]).await.json();
+    let id = setup.ask(ToolCall::bash("echo again >> effects")).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.read("effects"), "ran\nagain\n");
+    let status = setup.command_at(&same, &["--json", "status"]).await.json();
     assert_eq!(status["otherBackends"], json!([]), "{status}");
-    let db = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+    let db = rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))
         .expect("opens");
     let count: u32 = db
         .query_row("select count(distinct backend) from request", [], |row| {

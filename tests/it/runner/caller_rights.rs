@@ -33,10 +33,10 @@ tools = [\"reads\", \"Task\", \"TaskOutput\"]
 [callers.coder]
 profile = \"minimal\"
 ";
-    let stage = RunnerFixture::with_config(rights).await;
-    stage.write("a.txt", "old\n");
-    let runner = stage.run();
-    let (reader, coder) = (stage.caller_named("reader"), stage.caller_named("coder"));
+    let setup = RunnerFixture::with_config(rights).await;
+    setup.write("a.txt", "old\n");
+    let runner = setup.run();
+    let (reader, coder) = (setup.caller_named("reader"), setup.caller_named("coder"));
     assert!(
         reader
             .call_and_wait(read_call("a.txt"))
@@ -54,9 +54,9 @@ profile = \"minimal\"
         "`tools` and `profile` under [callers.reader]",
     ];
     is_refused(&answer, "policy_denied", &words);
-    assert!(stage.caller.questions().await.is_empty());
-    assert_eq!(stage.read("a.txt"), "old\n");
-    let shown = stage.shown_history(&denied).await;
+    assert!(setup.caller.questions().await.is_empty());
+    assert_eq!(setup.read("a.txt"), "old\n");
+    let shown = setup.shown_history(&denied).await;
     assert!(shown.contains("callers.reader"), "{shown}");
 
     // A task has the rights of the caller that started it.
@@ -70,7 +70,7 @@ profile = \"minimal\"
         answer.text().contains("[callers.reader]").then_some(answer)
     })
     .await;
-    assert_eq!(stage.read("ran"), "");
+    assert_eq!(setup.read("ran"), "");
 
     assert_eq!(
         coder.call_and_wait(ToolCall::bash("echo hi")).await.outcome,
@@ -85,13 +85,13 @@ profile = \"minimal\"
         &["profile: minimal", "[callers.coder]"],
     );
     // A caller without rights of its own may do everything.
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("echo more > b.txt"))
         .await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
 
-    let rows = stage.command(&["--json", "audit"]).await.out;
+    let rows = setup.command(&["--json", "audit"]).await.out;
     let of_denied = |row: &Value| row["requestId"] == *denied && row["event"] == "answered";
     let row: Value = rows
         .lines()
@@ -101,7 +101,7 @@ profile = \"minimal\"
     let facts = [&row["caller"], &row["decision"], &row["rule"]];
     assert_eq!(facts, ["reader", "denied", "callers.reader"]);
 
-    let shown = stage.command(&["tools", "--caller", "reader"]).await.out;
+    let shown = setup.command(&["tools", "--caller", "reader"]).await.out;
     assert!(
         shown.contains("Grep") && !shown.contains("\nBash"),
         "{shown}"
@@ -112,17 +112,17 @@ profile = \"minimal\"
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_has_none() {
-    let stage = RunnerFixture::with_config("[callers.ci]\nrate = 1000\n").await;
-    stage.write("a.txt", "old\n");
-    let nameless = stage.ask(read_call("a.txt")).await;
-    let named = stage.database();
+    let setup = RunnerFixture::with_config("[callers.ci]\nrate = 1000\n").await;
+    setup.write("a.txt", "old\n");
+    let nameless = setup.ask(read_call("a.txt")).await;
+    let named = setup.database();
     let cleared = named.execute("UPDATE requests SET caller_name = NULL", []);
     assert_eq!(cleared.expect("changed"), 1);
-    let runner = stage.run();
+    let runner = setup.run();
     let words = ["does not name the caller", "[callers.default]"];
-    is_refused(&stage.answer(&nameless).await, "policy_denied", &words);
+    is_refused(&setup.answer(&nameless).await, "policy_denied", &words);
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(write_call("b.txt"))
             .await
@@ -130,18 +130,18 @@ async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_
         "ok"
     );
 
-    stage.configure(
+    setup.configure(
         "[callers.ci]",
         "[callers.default]\ntools = [\"reads\"]\n[callers.ci]",
     );
     let words = ["tools: reads", "under [callers.default]"];
     is_refused(
-        &stage.caller.call_and_wait(write_call("c.txt")).await,
+        &setup.caller.call_and_wait(write_call("c.txt")).await,
         "policy_denied",
         &words,
     );
     assert_eq!(
-        stage
+        setup
             .caller_named("ci")
             .call_and_wait(write_call("c.txt"))
             .await
@@ -153,17 +153,17 @@ async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_next() {
-    let stage = RunnerFixture::with_config("[callers.test]\nrate = 2\n").await;
-    stage.write("a.txt", "old\n");
+    let setup = RunnerFixture::with_config("[callers.test]\nrate = 2\n").await;
+    setup.write("a.txt", "old\n");
     // They come in one page, so that no time passes between them.
     let mut asked = Vec::new();
     for n in 0..3 {
-        asked.push(stage.ask(read_call("a.txt").of(&format!("talk-{n}"))).await);
+        asked.push(setup.ask(read_call("a.txt").of(&format!("talk-{n}"))).await);
     }
-    let runner = stage.run();
+    let runner = setup.run();
     let mut answers = Vec::new();
     for id in &asked {
-        answers.push(stage.answer(id).await);
+        answers.push(setup.answer(id).await);
     }
     let (allowed, refused): (Vec<_>, Vec<_>) =
         answers.iter().partition(|answer| answer.outcome == "ok");
@@ -177,7 +177,7 @@ async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_nex
     is_refused(answer, "busy", &words);
     assert_eq!(answer.payload["meta"]["retryable"], true);
     assert_eq!(
-        stage
+        setup
             .caller_named("other")
             .call_and_wait(read_call("a.txt"))
             .await
@@ -189,17 +189,17 @@ async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_nex
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
-    let stage = RunnerFixture::with_config("[callers.ci]\nworkspaces = [\"../mine\"]\n").await;
-    let mine = stage.setting.home.with_file_name("mine");
+    let setup = RunnerFixture::with_config("[callers.ci]\nworkspaces = [\"../mine\"]\n").await;
+    let mine = setup.setting.home.with_file_name("mine");
     std::fs::create_dir(&mine).expect("made");
-    stage.write("other.txt", "secret of another\n");
+    setup.write("other.txt", "secret of another\n");
     std::fs::write(mine.join("a.txt"), "old\n").expect("written");
-    std::os::unix::fs::symlink(stage.file("other.txt"), mine.join("link")).expect("made");
+    std::os::unix::fs::symlink(setup.file("other.txt"), mine.join("link")).expect("made");
     let mine = mine.display().to_string();
-    let work = stage.setting.workspace.display().to_string();
+    let work = setup.setting.workspace.display().to_string();
     let args = ["run", "--workspace", &work, "--workspace", &mine];
-    let runner = RunningProgram::start(&stage.setting, &args);
-    let ci = stage.caller_named("ci");
+    let runner = RunningProgram::start(&setup.setting, &args);
+    let ci = setup.caller_named("ci");
     let old = ci.call_and_wait(read_call(&format!("{mine}/a.txt"))).await;
     assert!(old.text().contains("old"), "{old:?}");
     assert_eq!(
@@ -239,18 +239,18 @@ async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
         let answer = ci.call_and_wait(ToolCall::bash(command)).await;
         is_refused(&answer, "outside_workspace", &["no commands"]);
     }
-    assert_eq!(stage.read("c.txt"), "");
-    let seen = stage.caller.call_and_wait(read_call("other.txt")).await;
+    assert_eq!(setup.read("c.txt"), "");
+    let seen = setup.caller.call_and_wait(read_call("other.txt")).await;
     assert!(seen.text().contains("secret"), "{seen:?}");
     runner.kill();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_device_has_the_tools_of_its_profile_and_no_others() {
-    let stage = RunnerFixture::with_config("[tools]\nprofile = \"minimal\"\n").await;
-    let runner = stage.run();
+    let setup = RunnerFixture::with_config("[tools]\nprofile = \"minimal\"\n").await;
+    let runner = setup.run();
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(write_call("a.txt"))
             .await
@@ -258,14 +258,14 @@ async fn a_device_has_the_tools_of_its_profile_and_no_others() {
         "ok"
     );
     for tool in ["GitStatus", "read_file"] {
-        let answer = stage
+        let answer = setup
             .caller
             .call_and_wait(ToolCall::new(tool, &json!({})))
             .await;
         is_refused(&answer, "policy_denied", &["\"minimal\"", "[tools]"]);
     }
     let published = wait_for_some("the catalog", async || {
-        let tools = stage.caller.tools().await;
+        let tools = setup.caller.tools().await;
         (!tools.is_empty()).then_some(tools)
     })
     .await;
@@ -280,7 +280,7 @@ async fn a_device_has_the_tools_of_its_profile_and_no_others() {
         "Write",
     ];
     assert_eq!(names, minimal);
-    let called = stage.command(&["call", "GitStatus"]).await;
+    let called = setup.command(&["call", "GitStatus"]).await;
     assert_ne!(called.code, Some(0), "{called:?}");
     assert!(
         [&called.log, &called.out]

@@ -16,9 +16,9 @@ use crate::harness::stepped_time::SteppedTime;
 use crate::harness::wait::wait_for_some;
 
 /// The health with the first attempts, as the backend has it.
-async fn reported_health(stage: &RunnerFixture) -> Value {
+async fn reported_health(setup: &RunnerFixture) -> Value {
     let reported = async || {
-        let health = stage.caller.health().await;
+        let health = setup.caller.health().await;
         health["canary"].is_object().then_some(health)
     };
     wait_for_some("the attempts in the health", reported).await
@@ -26,14 +26,14 @@ async fn reported_health(stage: &RunnerFixture) -> Value {
 
 /// The same of a runner without failures, which are told at once. Its next regular heartbeat is a minute away, so that each
 /// look pauses it or lets it go on: both are told at once too.
-async fn reported_health_with_pauses(stage: &RunnerFixture) -> Value {
+async fn reported_health_with_pauses(setup: &RunnerFixture) -> Value {
     let mut switches = ["pause", "resume"].into_iter().cycle();
     let reported = async || {
-        let health = stage.caller.health().await;
+        let health = setup.caller.health().await;
         if health["canary"].is_object() {
             return Some(health);
         }
-        let ended = stage.command(&[switches.next().expect("endless")]).await;
+        let ended = setup.command(&[switches.next().expect("endless")]).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         None
     };
@@ -46,12 +46,12 @@ fn is_degraded(health: &Value) -> bool {
 }
 
 /// What `status` and `doctor` say about it.
-async fn told_to_owner(stage: &RunnerFixture) -> (Option<String>, Value) {
+async fn told_to_owner(setup: &RunnerFixture) -> (Option<String>, Value) {
     let text_of = |item: &Value| item["text"].as_str().map(str::to_owned);
-    let status = stage.status().await;
+    let status = setup.status().await;
     let items = status["attention"].as_array().expect("a list");
     let item = items.iter().find(|item| item["about"] == "canary");
-    let doctor = stage.command(&["--json", "doctor"]).await.json();
+    let doctor = setup.command(&["--json", "doctor"]).await.json();
     let mut checks = doctor["checks"].as_array().expect("a list").iter();
     let check = checks.find(|check| check["id"] == "canary");
     (
@@ -62,37 +62,37 @@ async fn told_to_owner(stage: &RunnerFixture) -> (Option<String>, Value) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_healthy_runner_reads_writes_and_runs_a_command() {
-    let stage = RunnerFixture::with_config("").await;
-    let _runner = stage.run();
-    let health = reported_health_with_pauses(&stage).await;
+    let setup = RunnerFixture::with_config("").await;
+    let _runner = setup.run();
+    let health = reported_health_with_pauses(&setup).await;
     for name in ["read", "write", "exec"] {
         assert_eq!(health["canary"][name], "ok", "{health}");
     }
     assert!(health["canary"]["atMs"].as_i64() > Some(0), "{health}");
     assert!(!is_degraded(&health), "{health}");
-    assert!(!stage.setting.home.join("state/canary").exists());
-    assert_eq!(told_to_owner(&stage).await, (None, "ok".into()));
+    assert!(!setup.setting.home.join("state/canary").exists());
+    assert_eq!(told_to_owner(&setup).await, (None, "ok".into()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_attempt_is_told_and_stops_nothing() {
-    let stage = RunnerFixture::with_config("").await;
-    std::fs::create_dir(stage.setting.home.join("state/canary")).expect("made");
-    let _runner = stage.run();
-    let health = reported_health(&stage).await;
+    let setup = RunnerFixture::with_config("").await;
+    std::fs::create_dir(setup.setting.home.join("state/canary")).expect("made");
+    let _runner = setup.run();
+    let health = reported_health(&setup).await;
     let write = health["canary"]["write"].as_str().expect("a text");
     assert!(write.contains("directory"), "{health}");
     assert_eq!(health["canary"]["read"], "ok", "{health}");
     assert!(is_degraded(&health), "{health}");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("true"))
             .await
             .outcome,
         "ok"
     );
-    let shown = async || match told_to_owner(&stage).await {
+    let shown = async || match told_to_owner(&setup).await {
         (Some(text), check) => Some((text, check)),
         (None, _) => None,
     };
@@ -103,10 +103,10 @@ async fn a_failed_attempt_is_told_and_stops_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_that_the_owner_refuses_are_no_failure() {
-    let stage =
+    let setup =
         RunnerFixture::with_config("[sandbox]\nconfine = false\nrequire = \"full\"\n").await;
-    let _runner = stage.run();
-    let health = reported_health_with_pauses(&stage).await;
+    let _runner = setup.run();
+    let health = reported_health_with_pauses(&setup).await;
     let exec = health["canary"]["exec"].as_str().expect("a text");
     assert!(exec.contains("confinement"), "{health}");
     assert!(!is_degraded(&health), "{health}");
@@ -133,12 +133,12 @@ impl BackgroundCommands for FailingTrial {
 
 #[tokio::test]
 async fn the_attempts_are_repeated_every_quarter_of_an_hour() {
-    let stage = RunnerFixture::with_unheld_polls("").await;
+    let setup = RunnerFixture::with_unheld_polls("").await;
     let mut time = SteppedTime::stop();
     let trials = Arc::new(FailingTrial::default());
     let runner = RunnerInProcess::with_stepped_time(
-        &stage,
-        &stage.setting.url,
+        &setup,
+        &setup.setting.url,
         ToolRegistry::new([]).expect("no names, none twice"),
         settings_with(|_| {}),
         &mut time,
@@ -154,7 +154,7 @@ async fn the_attempts_are_repeated_every_quarter_of_an_hour() {
         assert!(quarter.contains(&waited), "{waited:?}");
         // Told at once, a quarter of an hour before it can be overwritten.
         time.move_until("the failure in the journal", step, || {
-            stage.journal_note("canary").as_deref() == Some(recorded)
+            setup.journal_note("canary").as_deref() == Some(recorded)
         })
         .await;
     }

@@ -8,40 +8,40 @@ use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_taken_back_while_it_waits_never_runs() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
     let gate = "echo here > began; until [ -e go ]; do sleep 0.02; done";
-    let first = stage.ask(ToolCall::bash(gate).of("talk")).await;
-    let second = stage
+    let first = setup.ask(ToolCall::bash(gate).of("talk")).await;
+    let second = setup
         .ask(ToolCall::bash("echo ran > second").of("talk"))
         .await;
-    let third = stage
+    let third = setup
         .ask(ToolCall::bash("echo ran > third").of("talk"))
         .await;
-    stage.line("began").await;
-    assert_eq!(stage.caller.cancel(&second).await, "cancelling");
+    setup.line("began").await;
+    assert_eq!(setup.caller.cancel(&second).await, "cancelling");
     // It is answered while the first still runs: nobody waits for a call that will not come.
-    let answer = stage.answer(&second).await;
+    let answer = setup.answer(&second).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     assert!(answer.text().contains("never ran"), "{answer:?}");
-    stage.write("go", "");
-    assert_eq!(stage.answer(&first).await.outcome, "ok");
-    assert_eq!(stage.answer(&third).await.outcome, "ok");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&first).await.outcome, "ok");
+    assert_eq!(setup.answer(&third).await.outcome, "ok");
     assert_eq!(
-        (stage.read("second"), stage.read("third")),
+        (setup.read("second"), setup.read("third")),
         (String::new(), "ran\n".to_owned())
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_command_taken_back_ends_with_everything_it_started() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
     let command = "echo half of it; sleep 600 & echo $! > child; setsid sleep 600 & wait";
-    let id = stage.ask(ToolCall::bash(command)).await;
-    let child = stage.line("child").await;
-    stage.caller.cancel(&id).await;
-    let answer = stage.answer(&id).await;
+    let id = setup.ask(ToolCall::bash(command)).await;
+    let child = setup.line("child").await;
+    setup.caller.cancel(&id).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     assert!(
         answer.text().contains("half of it"),
@@ -52,13 +52,13 @@ async fn a_running_command_taken_back_ends_with_everything_it_started() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_taken_back_while_the_runner_was_away_never_runs() {
-    let stage = RunnerFixture::new().await;
-    let id = stage.ask(ToolCall::bash("echo ran > effects")).await;
-    stage.caller.cancel(&id).await;
-    stage.once().await;
+    let setup = RunnerFixture::new().await;
+    let id = setup.ask(ToolCall::bash("echo ran > effects")).await;
+    setup.caller.cancel(&id).await;
+    setup.once().await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("cancelled", "cancelled")
     );
-    assert_eq!(stage.read("effects"), "");
+    assert_eq!(setup.read("effects"), "");
 }

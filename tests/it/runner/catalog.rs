@@ -18,10 +18,10 @@ fn posted_kinds(relay: &Relay) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_backend_has_is_not_posted_again_at_the_next_start() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     let start_and_stop = async || {
-        let runner = stage.run_at(&relay.url);
+        let runner = setup.run_at(&relay.url);
         runner.logs("the catalog is published").await;
         runner.terminate();
         runner.end().await;
@@ -37,7 +37,7 @@ async fn what_the_backend_has_is_not_posted_again_at_the_next_start() {
     start_and_stop().await;
     assert_eq!(posted_kinds(&relay), all);
 
-    let skill = stage.setting.home.join("skills/mailer");
+    let skill = setup.setting.home.join("skills/mailer");
     std::fs::create_dir_all(&skill).expect("a folder");
     std::fs::write(
         skill.join("SKILL.md"),
@@ -48,15 +48,15 @@ async fn what_the_backend_has_is_not_posted_again_at_the_next_start() {
     assert_eq!(posted_kinds(&relay)[all.len()..], ["skill"]);
 }
 
-fn write_skill(stage: &RunnerFixture, id: &str, text: &str) {
-    let folder = stage.setting.home.join("skills").join(id);
+fn write_skill(setup: &RunnerFixture, id: &str, text: &str) {
+    let folder = setup.setting.home.join("skills").join(id);
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("SKILL.md"), text).expect("written");
 }
 
 /// The bodies that the backend has of one kind, by key.
-fn stored_catalog(stage: &RunnerFixture, kind: &str) -> BTreeMap<String, String> {
-    let database = stage.database();
+fn stored_catalog(setup: &RunnerFixture, kind: &str) -> BTreeMap<String, String> {
+    let database = setup.database();
     let mut rows = database
         .prepare("SELECT key, body FROM catalog WHERE kind = ?1")
         .expect("a table");
@@ -66,8 +66,8 @@ fn stored_catalog(stage: &RunnerFixture, kind: &str) -> BTreeMap<String, String>
         .expect("texts")
 }
 
-fn catalog_contains(stage: &RunnerFixture, id: &str, words: &str) -> bool {
-    stored_catalog(stage, "skill")
+fn catalog_contains(setup: &RunnerFixture, id: &str, words: &str) -> bool {
+    stored_catalog(setup, "skill")
         .get(id)
         .is_some_and(|body| body.contains(words))
 }
@@ -83,60 +83,60 @@ fn last_keys(relay: &Relay) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_edit_reaches_the_backend_without_the_others() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for n in 0..150 {
-        write_skill(&stage, &format!("s{n:03}"), "First.");
+        write_skill(&setup, &format!("s{n:03}"), "First.");
     }
-    let relay = Relay::before(&stage.setting.url).await;
-    let runner = stage.run_at(&relay.url);
+    let relay = Relay::before(&setup.setting.url).await;
+    let runner = setup.run_at(&relay.url);
     runner.logs("the catalog is published").await;
-    assert_eq!(stored_catalog(&stage, "skill").len(), 150);
+    assert_eq!(stored_catalog(&setup, "skill").len(), 150);
     for text in ["Second.", "Third.", "Fourth."] {
-        write_skill(&stage, "s077", text);
+        write_skill(&setup, "s077", text);
         wait_until("the edit arrives", || {
-            catalog_contains(&stage, "s077", text)
+            catalog_contains(&setup, "s077", text)
         })
         .await;
         wait_until("it came alone", || last_keys(&relay) == ["s077"]).await;
     }
-    assert!(catalog_contains(&stage, "s149", "First."));
+    assert!(catalog_contains(&setup, "s149", "First."));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w67_what_is_removed_or_disabled_is_so_at_the_backend() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for id in ["first", "second"] {
-        write_skill(&stage, id, "Text.");
+        write_skill(&setup, id, "Text.");
     }
-    let runner = stage.run();
+    let runner = setup.run();
     runner.logs("the catalog is published").await;
-    write_skill(&stage, "first", "---\nenabled: false\n---\nText.");
+    write_skill(&setup, "first", "---\nenabled: false\n---\nText.");
     wait_until("it is disabled", || {
-        catalog_contains(&stage, "first", r#""enabled":false"#)
+        catalog_contains(&setup, "first", r#""enabled":false"#)
     })
     .await;
-    std::fs::remove_dir_all(stage.setting.home.join("skills/first")).expect("removed");
+    std::fs::remove_dir_all(setup.setting.home.join("skills/first")).expect("removed");
     wait_until("it is gone", || {
-        stored_catalog(&stage, "skill").keys().eq(["second"])
+        stored_catalog(&setup, "skill").keys().eq(["second"])
     })
     .await;
     // A file that is broken for a while takes nothing away.
-    write_skill(&stage, "second", "---\nname: [\n---\nBroken.");
-    write_skill(&stage, "third", "Text.");
+    write_skill(&setup, "second", "---\nname: [\n---\nBroken.");
+    write_skill(&setup, "third", "Text.");
     wait_until("the third arrives", || {
-        catalog_contains(&stage, "third", "Text.")
+        catalog_contains(&setup, "third", "Text.")
     })
     .await;
-    assert!(catalog_contains(&stage, "second", "Text."));
+    assert!(catalog_contains(&setup, "second", "Text."));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w68_an_entry_that_the_backend_refuses_stops_no_other() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for id in ["bad", "good", "other"] {
-        write_skill(&stage, id, "Text.");
+        write_skill(&setup, id, "Text.");
     }
-    let relay = Relay::before(&stage.setting.url).await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, args| {
         let items = args["items"].as_array();
         let is_bad = items.is_some_and(|items| items.iter().any(|item| item["key"] == "bad"));
@@ -145,43 +145,43 @@ async fn w68_an_entry_that_the_backend_refuses_stops_no_other() {
         }
         CallFate::Pass
     });
-    let runner = stage.run_at(&relay.url);
+    let runner = setup.run_at(&relay.url);
     runner.logs("the backend refuses entries").await;
     wait_until("the others arrive", || {
-        stored_catalog(&stage, "skill").keys().eq(["good", "other"])
+        stored_catalog(&setup, "skill").keys().eq(["good", "other"])
     })
     .await;
-    write_skill(&stage, "good", "Better.");
+    write_skill(&setup, "good", "Better.");
     wait_until("an edit arrives", || {
-        catalog_contains(&stage, "good", "Better.")
+        catalog_contains(&setup, "good", "Better.")
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w64_a_catalog_that_is_refused_stops_no_other() {
-    let stage = RunnerFixture::new().await;
-    write_skill(&stage, "good", "Text.");
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    write_skill(&setup, "good", "Text.");
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, args| {
         if path == "catalog:upsertMany" && args["kind"] == "tool" {
             return CallFate::refuse(&serde_json::json!({"code": "REQUEST_UNKNOWN"}));
         }
         CallFate::Pass
     });
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     wait_until("the skill arrives", || {
-        catalog_contains(&stage, "good", "Text.")
+        catalog_contains(&setup, "good", "Text.")
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w69_a_change_while_the_catalog_is_published_is_not_missed() {
-    let stage = RunnerFixture::new().await;
-    write_skill(&stage, "first", "Text.");
-    let relay = Relay::before(&stage.setting.url).await;
-    let late = stage.setting.home.join("skills/late");
+    let setup = RunnerFixture::new().await;
+    write_skill(&setup, "first", "Text.");
+    let relay = Relay::before(&setup.setting.url).await;
+    let late = setup.setting.home.join("skills/late");
     relay.rule(move |path, args| {
         if path == "catalog:upsertMany" && args["kind"] == "skill" && !late.exists() {
             std::fs::create_dir(&late).expect("made");
@@ -189,20 +189,20 @@ async fn w69_a_change_while_the_catalog_is_published_is_not_missed() {
         }
         CallFate::Pass
     });
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     wait_until("both arrive", || {
-        stored_catalog(&stage, "skill").keys().eq(["first", "late"])
+        stored_catalog(&setup, "skill").keys().eq(["first", "late"])
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_publication_goes_on_where_it_was() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for n in 0..250 {
-        write_skill(&stage, &format!("s{n:03}"), "Text.");
+        write_skill(&setup, &format!("s{n:03}"), "Text.");
     }
-    let relay = Relay::before(&stage.setting.url).await;
+    let relay = Relay::before(&setup.setting.url).await;
     let mut seen = 0;
     relay.rule(move |path, args| {
         if path == "catalog:upsertMany" && args["kind"] == "skill" {
@@ -213,9 +213,9 @@ async fn an_interrupted_publication_goes_on_where_it_was() {
         }
         CallFate::Pass
     });
-    let runner = stage.run_at(&relay.url);
+    let runner = setup.run_at(&relay.url);
     runner.logs("the catalog is published").await;
-    assert_eq!(stored_catalog(&stage, "skill").len(), 250);
+    assert_eq!(stored_catalog(&setup, "skill").len(), 250);
     let calls = relay.calls("catalog:upsertMany");
     let first_pages = calls
         .iter()

@@ -12,20 +12,20 @@ use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run_again() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let runner = stage.run_at(&relay.url);
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let runner = setup.run_at(&relay.url);
     // The shell dies with the runner; what it started does not.
     let command = "echo ran >> effects; echo half of it; sleep 600 & echo $! > child; wait";
-    let id = stage.ask(ToolCall::bash(command)).await;
-    let child = stage.line("child").await;
-    stage.wait_for_stored_output(&id, "half of it").await;
+    let id = setup.ask(ToolCall::bash(command)).await;
+    let child = setup.line("child").await;
+    setup.wait_for_stored_output(&id, "half of it").await;
     runner.kill();
     assert!(is_alive(&child), "the test needs an orphan");
-    assert!(stage.caller.result(&id).await.is_none());
+    assert!(setup.caller.result(&id).await.is_none());
 
-    let _runner = stage.run_at(&relay.url);
-    let answer = stage.answer(&id).await;
+    let _runner = setup.run_at(&relay.url);
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"));
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
     assert!(
@@ -34,74 +34,74 @@ async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run
     );
     wait_until("the orphan to end", || !is_alive(&child)).await;
     // A later request proves that the interrupted one will not come any more.
-    stage.caller.call_and_wait(ToolCall::bash("true")).await;
-    assert_eq!(stage.read("effects"), "ran\n");
+    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    assert_eq!(setup.read("effects"), "ran\n");
     assert_eq!(relay.posts(&id).1, 1, "one result was stored");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_cut_off_by_a_crash_is_run_again_and_answered_once() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let db = rusqlite::Connection::open(stage.file("numbers.db")).expect("a database");
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let db = rusqlite::Connection::open(setup.file("numbers.db")).expect("a database");
     db.execute_batch("create table upto (n); insert into upto values (1000000000000)")
         .expect("made");
-    let runner = stage.run_at(&relay.url);
+    let runner = setup.run_at(&relay.url);
     let query = "with recursive c(x) as (select 1 union all select x + 1 from c where x < (select n from upto)) \
                  select 'counted ' || count(*) from c";
     let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
-    let id = stage.ask(ToolCall::new("SqliteQuery", &args)).await;
-    stage.wait_for_state(&id, RequestState::Started).await;
+    let id = setup.ask(ToolCall::new("SqliteQuery", &args)).await;
+    setup.wait_for_state(&id, RequestState::Started).await;
     runner.kill();
-    assert!(stage.caller.result(&id).await.is_none());
+    assert!(setup.caller.result(&id).await.is_none());
 
     db.execute("update upto set n = 7", []).expect("updated");
-    let _runner = stage.run_at(&relay.url);
-    let answer = stage.answer(&id).await;
+    let _runner = setup.run_at(&relay.url);
+    let answer = setup.answer(&id).await;
     assert!(
         answer.outcome == "ok" && answer.text().contains("counted 7"),
         "{answer:?}"
     );
     assert_eq!(answer.payload["meta"]["attempt"], 2);
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id).1, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_that_crashes_the_runner_again_and_again_is_given_up() {
-    let stage = RunnerFixture::new().await;
-    let db = rusqlite::Connection::open(stage.file("numbers.db")).expect("a database");
+    let setup = RunnerFixture::new().await;
+    let db = rusqlite::Connection::open(setup.file("numbers.db")).expect("a database");
     db.execute_batch("create table t (n)").expect("made");
     let query =
         "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c";
     let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
-    let id = stage.ask(ToolCall::new("SqliteQuery", &args)).await;
+    let id = setup.ask(ToolCall::new("SqliteQuery", &args)).await;
     for _ in 0..3 {
-        let runner = stage.run();
-        stage.wait_for_state(&id, RequestState::Started).await;
+        let runner = setup.run();
+        setup.wait_for_state(&id, RequestState::Started).await;
         // Recovery says that it takes the call up again before it starts it; the state alone may be the last life's.
         runner.logs("the catalog is published").await;
-        stage.wait_for_state(&id, RequestState::Started).await;
+        setup.wait_for_state(&id, RequestState::Started).await;
         runner.kill();
     }
-    let _runner = stage.run();
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+    let _runner = setup.run();
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_recorded_before_a_crash_is_posted_after_it() {
-    let mut stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let runner = stage.run_at(&relay.url);
+    let mut setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let runner = setup.run_at(&relay.url);
     let command = "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; echo the end";
-    let id = stage.ask(ToolCall::bash(command)).await;
-    stage.line("effects").await;
-    stage.stop_backend().await;
-    stage.write("go", "");
-    stage.wait_for_state(&id, RequestState::Finished).await;
+    let id = setup.ask(ToolCall::bash(command)).await;
+    setup.line("effects").await;
+    setup.stop_backend().await;
+    setup.write("go", "");
+    setup.wait_for_state(&id, RequestState::Finished).await;
     runner.kill();
 
-    stage.start_backend().await;
+    setup.start_backend().await;
     // Not because it is offered again: because it is owed.
     relay.rule(|path, _| {
         if path == "events:listOpenIds" {
@@ -110,21 +110,21 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
             CallFate::Pass
         }
     });
-    let _runner = stage.run_at(&relay.url);
-    let answer = stage.answer(&id).await;
+    let _runner = setup.run_at(&relay.url);
+    let answer = setup.answer(&id).await;
     assert!(
         answer.outcome == "ok" && answer.text().contains("the end"),
         "{answer:?}"
     );
-    stage.wait_for_state(&id, RequestState::Delivered).await;
-    assert_eq!(stage.read("effects"), "ran\n");
+    setup.wait_for_state(&id, RequestState::Delivered).await;
+    assert_eq!(setup.read("effects"), "ran\n");
     assert_eq!(relay.posts(&id).1, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_between_the_post_and_its_acknowledgement_stores_one_result() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, _| {
         if path == "events:appendResult" {
             CallFate::AnswerLost
@@ -132,24 +132,24 @@ async fn a_crash_between_the_post_and_its_acknowledgement_stores_one_result() {
             CallFate::Pass
         }
     });
-    let runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
-    stage.answer(&id).await;
+    let runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    setup.answer(&id).await;
     runner.kill();
-    assert_eq!(stage.state(&id), Some(RequestState::Finished));
+    assert_eq!(setup.state(&id), Some(RequestState::Finished));
     relay.rule(|_, _| CallFate::Pass);
-    let _runner = stage.run_at(&relay.url);
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    let _runner = setup.run_at(&relay.url);
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(
-        (stage.read("effects").as_str(), relay.posts(&id).1),
+        (setup.read("effects").as_str(), relay.posts(&id).1),
         ("ran\n", 1)
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_before_anything_began_loses_nothing() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     // Without a claim nothing with effects begins: the requests are promised and stay so.
     relay.rule(|path, _| {
         if path == "events:claim" {
@@ -158,36 +158,36 @@ async fn a_crash_before_anything_began_loses_nothing() {
             CallFate::Pass
         }
     });
-    let runner = stage.run_at(&relay.url);
+    let runner = setup.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..3 {
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&format!("echo {n} >> order")).of("talk"))
                 .await,
         );
     }
-    stage
+    setup
         .wait_for_state(&asked[2], RequestState::Accepted)
         .await;
     runner.kill();
-    assert_eq!(stage.read("order"), "", "nothing ran unclaimed");
+    assert_eq!(setup.read("order"), "", "nothing ran unclaimed");
     relay.rule(|_, _| CallFate::Pass);
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     for id in &asked {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
-    assert_eq!(stage.read("order"), "0\n1\n2\n");
+    assert_eq!(setup.read("order"), "0\n1\n2\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let id = setup
         .ask(ToolCall::bash("echo ran >> effects; sleep 600"))
         .await;
-    stage.line("effects").await;
+    setup.line("effects").await;
     runner.kill();
     for name in [
         "journal.sqlite3",
@@ -195,37 +195,37 @@ async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
         "journal.sqlite3-shm",
     ] {
         // Not every one of them has to be there.
-        let _ = std::fs::remove_file(stage.setting.home.join("state").join(name));
+        let _ = std::fs::remove_file(setup.setting.home.join("state").join(name));
     }
     // The lease of the lost life has run out: the new life gets the request, and cannot know how far it had come.
-    stage.advance_backend(120_000);
-    let _runner = stage.run();
-    let answer = stage.answer(&id).await;
+    setup.advance_backend(120_000);
+    let _runner = setup.run();
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
-    stage.caller.call_and_wait(ToolCall::bash("true")).await;
-    assert_eq!(stage.read("effects"), "ran\n");
+    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    assert_eq!(setup.read("effects"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let id = setup
         .ask(ToolCall::bash("echo ran >> begun; exec sleep 600"))
         .await;
-    stage.line("begun").await;
-    let life = stage.command(&["history", &id]).await.out;
+    setup.line("begun").await;
+    let life = setup.command(&["history", &id]).await.out;
     assert!(
         life.contains("running") && life.contains("Process"),
         "{life}"
     );
     runner.kill();
     // Another process has the number of the killed one.
-    let lock = stage.setting.home.join("state/runner.lock");
+    let lock = setup.setting.home.join("state/runner.lock");
     std::fs::write(lock, format!("{}\n", std::process::id())).expect("written");
     let status = wait_for_some("the runner to be seen as gone", async || {
-        let status = stage.command(&["status"]).await.out;
+        let status = setup.command(&["status"]).await.out;
         status.contains("is not running").then_some(status)
     })
     .await;
@@ -233,33 +233,33 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
         status.contains("0 waiting, 0 running, 1 cut off (the next start answers)"),
         "{status}"
     );
-    let status = stage.command(&["--json", "status"]).await.json();
+    let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(
         (&status["inFlight"], &status["cutOff"]),
         (&json!(0), &json!(1))
     );
-    let list = stage.command(&["history"]).await.out;
+    let list = setup.command(&["history"]).await.out;
     assert!(
         list.contains("cut off; the next start answers it"),
         "{list}"
     );
-    let life = stage.command(&["history", &id]).await.out;
+    let life = setup.command(&["history", &id]).await.out;
     assert!(
         life.contains("cut off; the next start answers it") && !life.contains("Process"),
         "{life}"
     );
-    let detail = stage.command(&["--json", "history", &id]).await.json();
+    let detail = setup.command(&["--json", "history", &id]).await.json();
     assert_eq!(
         (&detail["request"]["cutOff"], &detail["processes"]),
         (&json!(true), &json!([]))
     );
-    let pause = stage.command(&["--json", "pause"]).await.json();
+    let pause = setup.command(&["--json", "pause"]).await.json();
     assert_eq!(pause["inFlight"], 0, "{pause}");
-    stage.command(&["resume"]).await;
-    let _runner = stage.run();
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
-    stage.wait_for_state(&id, RequestState::Delivered).await;
-    let status = stage.command(&["--json", "status"]).await.json();
+    setup.command(&["resume"]).await;
+    let _runner = setup.run();
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    setup.wait_for_state(&id, RequestState::Delivered).await;
+    let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(
         (&status["inFlight"], &status["cutOff"]),
         (&json!(0), &json!(0))

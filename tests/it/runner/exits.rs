@@ -21,22 +21,22 @@ fn assert_ends(ended: &EndedProgram, code: i32, words: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_is_away_at_the_start_is_tried_until_it_comes() {
-    let mut stage = RunnerFixture::new().await;
-    let id = stage.ask(ToolCall::bash("echo found")).await;
-    stage.stop_backend().await;
-    assert_ends(&stage.command(&["--once"]).await, 69, &[&stage.setting.url]);
-    let runner = stage.run();
+    let mut setup = RunnerFixture::new().await;
+    let id = setup.ask(ToolCall::bash("echo found")).await;
+    setup.stop_backend().await;
+    assert_ends(&setup.command(&["--once"]).await, 69, &[&setup.setting.url]);
+    let runner = setup.run();
     wait_until("three vain attempts", || {
         runner.log().matches("could not be polled").count() >= 3
     })
     .await;
-    stage.start_backend().await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    setup.start_backend().await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_pairing_code_is_refused_and_the_right_one_works() {
-    let stage = RunnerFixture::with_unpaired_device("").await;
+    let setup = RunnerFixture::with_unpaired_device("").await;
     let (wrong, none) = ("does not accept this pairing code", "is not paired with");
     for (args, words) in [
         (&["run", "--pairing-code", "WRONG-CODE"][..], wrong),
@@ -45,45 +45,45 @@ async fn a_wrong_pairing_code_is_refused_and_the_right_one_works() {
         (&["pair", "WRONG-CODE"], wrong),
     ] {
         let advice = "then run: punie-runner pair CODE";
-        assert_ends(&stage.command(args).await, 77, &[words, advice]);
+        assert_ends(&setup.command(args).await, 77, &[words, advice]);
     }
-    let paired = stage.command(&["pair", stage.pairing_code()]).await;
+    let paired = setup.command(&["pair", setup.pairing_code()]).await;
     assert_eq!(paired.code, Some(0), "{paired:?}");
-    assert_eq!(stage.once().await["pending"], 0);
+    assert_eq!(setup.once().await["pending"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_is_gone_is_opened_anew() {
-    let stage = RunnerFixture::new().await;
-    let token = stage.setting.tokens().join("device");
+    let setup = RunnerFixture::new().await;
+    let token = setup.setting.tokens().join("device");
     let spoil: [&dyn Fn(); 3] = [
         &|| std::fs::remove_file(&token).expect("removed"),
         &|| std::fs::write(&token, "a token of somebody else").expect("overwritten"),
         &|| {
-            let db = stage.database();
+            let db = setup.database();
             db.execute("update devices set token_hash = zeroblob(32)", [])
                 .expect("changed");
         },
     ];
     for spoil in spoil {
-        let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
+        let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
         spoil();
-        assert_eq!(stage.once().await["delivered"], 1);
-        assert_eq!(stage.answer(&id).await.outcome, "ok");
+        assert_eq!(setup.once().await["delivered"], 1);
+        assert_eq!(setup.answer(&id).await.outcome, "ok");
     }
     // While it runs, too: the result is posted under the new session.
-    let _runner = stage.run();
-    let id = stage
+    let _runner = setup.run();
+    let id = setup
         .ask(ToolCall::bash(
             "echo begun > begun; until [ -e go ]; do sleep 0.02; done",
         ))
         .await;
-    stage.line("begun").await;
+    setup.line("begun").await;
     spoil[2]();
-    stage.write("go", "");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo again"))
             .await
@@ -94,27 +94,27 @@ async fn a_session_that_is_gone_is_opened_anew() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_device_is_refused() {
-    let stage = RunnerFixture::new().await;
-    stage
+    let setup = RunnerFixture::new().await;
+    setup
         .database()
         .execute("update devices set revoked = 1", [])
         .expect("revoked");
-    assert_ends(&stage.command(&["--once"]).await, 77, &["revoked"]);
+    assert_ends(&setup.command(&["--once"]).await, 77, &["revoked"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f55_a_second_instance_gives_way_and_names_the_first() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     runner.logs("the runner is up").await;
-    let status = stage.command(&["--json", "status"]).await.json();
+    let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(status["running"], true, "{status}");
     let pid = status["pid"].as_u64().expect("a process id").to_string();
     for args in [&["run"][..], &["--once"]] {
-        assert_ends(&stage.command(args).await, 75, &[&pid]);
+        assert_ends(&setup.command(args).await, 75, &[&pid]);
     }
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("echo unharmed"))
             .await
@@ -123,8 +123,8 @@ async fn f55_a_second_instance_gives_way_and_names_the_first() {
     );
     runner.kill();
     // A lock whose holder was killed is no lock.
-    assert_eq!(stage.once().await["pending"], 0);
-    let status = stage.command(&["--json", "status"]).await.json();
+    assert_eq!(setup.once().await["pending"], 0);
+    let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(
         (&status["running"], &status["inFlight"]),
         (&json!(false), &json!(0)),
@@ -134,26 +134,26 @@ async fn f55_a_second_instance_gives_way_and_names_the_first() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_that_cannot_be_written_ends_the_program() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     // No one may make folders there, not even root.
     let nowhere = ProcessSetting {
         home: Path::new("/proc/punie/home").to_owned(),
-        ..stage.setting.clone()
+        ..setup.setting.clone()
     };
     let ended = RunningProgram::start(&nowhere, &["run"]).end().await;
     assert_ends(&ended, 73, &["/proc/punie/home", "--home"]);
-    let journal = stage.setting.home.join("state/journal.sqlite3");
+    let journal = setup.setting.home.join("state/journal.sqlite3");
     if journal.exists() {
         std::fs::remove_file(&journal).expect("removed");
     }
     std::fs::create_dir(&journal).expect("something in its place");
-    assert_ends(&stage.command(&["run"]).await, 73, &["journal.sqlite3"]);
+    assert_ends(&setup.command(&["run"]).await, 73, &["journal.sqlite3"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_configuration_or_identity_ends_the_program_and_is_left_alone() {
-    let stage = RunnerFixture::new().await;
-    let home = &stage.setting.home;
+    let setup = RunnerFixture::new().await;
+    let home = &setup.setting.home;
     for (file, broken, words) in [
         (
             "config.toml",
@@ -167,7 +167,7 @@ async fn a_broken_configuration_or_identity_ends_the_program_and_is_left_alone()
         let path = home.join(file);
         let whole = std::fs::read(&path).expect("there");
         std::fs::write(&path, broken).expect("broken");
-        assert_ends(&stage.command(&["run"]).await, 78, words);
+        assert_ends(&setup.command(&["run"]).await, 78, words);
         assert_eq!(
             std::fs::read_to_string(&path).expect("there"),
             broken,
@@ -175,5 +175,5 @@ async fn a_broken_configuration_or_identity_ends_the_program_and_is_left_alone()
         );
         std::fs::write(&path, whole).expect("mended");
     }
-    assert_eq!(stage.once().await["pending"], 0);
+    assert_eq!(setup.once().await["pending"], 0);
 }

@@ -14,35 +14,35 @@ const HOUR: i64 = 3_600_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
-    let stage = RunnerFixture::new().await;
-    let late = stage
+    let setup = RunnerFixture::new().await;
+    let late = setup
         .ask(ToolCall::bash("echo late >> effects").with("deadlineMs", json!(1_000.0)))
         .await;
-    let read = stage
+    let read = setup
         .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })).with("deadlineMs", json!(1_000.0)))
         .await;
-    let old = stage.ask(ToolCall::bash("echo old >> effects")).await;
+    let old = setup.ask(ToolCall::bash("echo old >> effects")).await;
     // Its own deadline counts, not the age at which others expire.
     let patient =
         ToolCall::bash("echo patient >> effects").with("deadlineMs", json!(4_000_000_000_000.0));
-    let patient = stage.ask(patient).await;
-    stage.advance_backend(11 * 60_000);
-    let fresh = stage
+    let patient = setup.ask(patient).await;
+    setup.advance_backend(11 * 60_000);
+    let fresh = setup
         .ask(ToolCall::bash("echo fresh >> effects").of("later"))
         .await;
-    let pass = stage.once().await;
+    let pass = setup.once().await;
     assert_eq!(
         (&pass["delivered"], &pass["pending"]),
         (&json!(5), &json!(0)),
         "{pass}"
     );
     for id in [&late, &read, &old] {
-        assert_eq!(stage.answer(id).await.verdict(), ("error", "expired"));
+        assert_eq!(setup.answer(id).await.verdict(), ("error", "expired"));
     }
     for id in [&patient, &fresh] {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
-    let effects = stage.read("effects");
+    let effects = setup.read("effects");
     assert!(
         !effects.contains("late") && !effects.contains("old"),
         "{effects}"
@@ -52,29 +52,29 @@ async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_off_expires_nothing() {
     for skew in [-3 * HOUR, 5 * HOUR] {
-        let stage = RunnerFixture::with_skewed_clock(skew).await;
+        let setup = RunnerFixture::with_skewed_clock(skew).await;
         // Each pass is a life of its own that opens no session: it has to know the time before it judges. The second
         // could do with what the first remembered; the third must not.
         for forgotten in [false, false, true] {
             if forgotten {
-                let journal = stage.setting.home.join("state/journal.sqlite3");
+                let journal = setup.setting.home.join("state/journal.sqlite3");
                 let journal = rusqlite::Connection::open(journal).expect("opens");
                 journal
                     .execute("delete from backend_fact where key = 'clock_offset_ms'", [])
                     .expect("forgotten");
             }
-            let fresh = stage.ask(ToolCall::bash("echo ran")).await;
+            let fresh = setup.ask(ToolCall::bash("echo ran")).await;
             let old = ToolCall::bash("echo ran").with("deadlineMs", json!(1_000.0));
-            let old = stage.ask(old).await;
-            stage.once().await;
+            let old = setup.ask(old).await;
+            setup.once().await;
             assert_eq!(
-                stage.answer(&fresh).await.outcome,
+                setup.answer(&fresh).await.outcome,
                 "ok",
                 "with a skew of {skew} ms"
             );
-            assert_eq!(stage.answer(&old).await.verdict(), ("error", "expired"));
+            assert_eq!(setup.answer(&old).await.verdict(), ("error", "expired"));
         }
-        let status = stage.command(&["--json", "status"]).await.json();
+        let status = setup.command(&["--json", "status"]).await.json();
         let seen = status["backend"]["clockSkewMs"].as_i64().expect("known");
         assert!((seen - skew).abs() < 60_000, "{status}");
     }
@@ -95,8 +95,8 @@ async fn what_expires_while_it_waits_for_its_claim_is_not_run() {
 
 /// Has a request expire so long ago, while the backend hears no claim. Returns whether it was not run.
 async fn expires_unclaimed(is_closed_there: bool, past_ms: u64) -> bool {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, _| {
         if path == "events:claim" {
             CallFate::Unheard
@@ -104,29 +104,29 @@ async fn expires_unclaimed(is_closed_there: bool, past_ms: u64) -> bool {
             CallFate::Pass
         }
     });
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     let soon = now_ms() + 1_500.0;
-    let id = stage
+    let id = setup
         .ask(ToolCall::bash("echo ran >> effects").with("deadlineMs", json!(soon)))
         .await;
     // On a slow machine it is late already.
-    wait_until("the request to be known", || stage.state(&id).is_some()).await;
+    wait_until("the request to be known", || setup.state(&id).is_some()).await;
     let past_ms = u32::try_from(past_ms).expect("a short time");
     wait_until("the deadline to be well past", || {
         now_ms() > soon + f64::from(past_ms)
     })
     .await;
     if is_closed_there {
-        stage.advance_backend(3 * 60_000);
-        stage.close_overdue().await;
+        setup.advance_backend(3 * 60_000);
+        setup.close_overdue().await;
     }
     relay.rule(|_, _| CallFate::Pass);
-    if stage.answer(&id).await.verdict() != ("error", "expired") {
+    if setup.answer(&id).await.verdict() != ("error", "expired") {
         return false;
     }
-    assert_eq!(stage.read("effects"), "");
-    stage.wait_for_state(&id, RequestState::Delivered).await;
-    let status = stage.command(&["status"]).await.out;
+    assert_eq!(setup.read("effects"), "");
+    setup.wait_for_state(&id, RequestState::Delivered).await;
+    let status = setup.command(&["status"]).await.out;
     assert!(!status.contains("does not know"), "{status}");
     true
 }

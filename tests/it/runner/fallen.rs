@@ -49,15 +49,15 @@ impl Tool for FailingTool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let tools = ToolSet::new("test", ())
         .with_tool::<FailingTool>()
         .into_entries();
     let tools = ToolRegistry::new([tools]).expect("one tool");
-    let runner = RunnerInProcess::start(&stage, tools, RunnerSettings::default());
+    let runner = RunnerInProcess::start(&setup, tools, RunnerSettings::default());
     let fall = |place: &str| ToolCall::new("Fall", &json!({ "where": place })).of("talk");
     for place in ["decoding", "running"] {
-        let answer = stage.caller.call_and_wait(fall(place)).await;
+        let answer = setup.caller.call_and_wait(fall(place)).await;
         assert_eq!(
             answer.verdict(),
             ("error", "internal"),
@@ -66,13 +66,13 @@ async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
         assert_eq!(answer.payload["meta"]["mayHaveRun"], true);
         // The same conversation goes on.
         assert_eq!(
-            stage.caller.call_and_wait(fall("nowhere")).await.text(),
+            setup.caller.call_and_wait(fall("nowhere")).await.text(),
             "stood"
         );
     }
     runner.stop().await;
     assert_eq!(
-        stage
+        setup
             .journal()
             .expect("there")
             .count_open_requests()
@@ -117,7 +117,7 @@ impl Tool for HangingTool {
 
 #[tokio::test]
 async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let (answer, answers) = mpsc::channel();
     let disk = MissingDisk {
         asked: Notify::new(),
@@ -133,12 +133,12 @@ async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
         .into_entries();
     let tools = ToolRegistry::new([hanging, tools]).expect("two tools");
     let bench = ToolThreads::with_own_threads();
-    let runner = RunnerInProcess::with_tools(&stage, tools, RunnerSettings::default(), |parts| {
+    let runner = RunnerInProcess::with_tools(&setup, tools, RunnerSettings::default(), |parts| {
         parts.tool_threads = bench.clone();
     });
-    let hangs = stage.ask(ToolCall::new("Hang", &json!({})).of("one")).await;
+    let hangs = setup.ask(ToolCall::new("Hang", &json!({})).of("one")).await;
     disk.asked.notified().await;
-    let other = stage
+    let other = setup
         .caller
         .call_and_wait(ToolCall::new("Fall", &json!({ "where": "nowhere" })).of("other"))
         .await;
@@ -148,6 +148,6 @@ async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
         "all that happened while the first still hangs"
     );
     answer.send(()).expect("it waits");
-    assert_eq!(stage.answer(&hangs).await.text(), "hung");
+    assert_eq!(setup.answer(&hangs).await.text(), "hung");
     runner.stop().await;
 }

@@ -65,18 +65,18 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
             CallFate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}")
         }),
     ];
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let _runner = stage.run_at(&relay.url);
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let _runner = setup.run_at(&relay.url);
     for (name, fate) in fates {
         for function in FUNCTIONS {
             relay.rule(fail_first(2, function, fate));
             let ask = ToolCall::bash(&format!("echo '{name}, {function}' >> effects")).of("talk");
-            let answer = stage.caller.call_and_wait(ask).await;
+            let answer = setup.caller.call_and_wait(ask).await;
             assert_eq!(answer.outcome, "ok", "{name} at {function}: {answer:?}");
         }
     }
-    let effects = stage.read("effects");
+    let effects = setup.read("effects");
     assert_eq!(effects.lines().count(), 9 * FUNCTIONS.len(), "{effects}");
     let mut distinct: Vec<&str> = effects.lines().collect();
     distinct.dedup();
@@ -89,8 +89,8 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     // For as long as this test may take, no second post may come by.
     relay.rule(|path, _| match path {
         "events:appendResult" => {
@@ -98,42 +98,42 @@ async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
         }
         _ => CallFate::Pass,
     });
-    let runner = stage.run_at(&relay.url);
-    let first = stage.ask(ToolCall::bash("echo one")).await;
+    let runner = setup.run_at(&relay.url);
+    let first = setup.ask(ToolCall::bash("echo one")).await;
     wait_until("the refused post", || {
         relay.calls("events:appendResult").len() == 1
     })
     .await;
     let mut more = Vec::new();
     for n in 0..5 {
-        more.push(stage.ask(ToolCall::bash(&format!("echo {n}"))).await);
+        more.push(setup.ask(ToolCall::bash(&format!("echo {n}"))).await);
     }
     for id in &more {
-        stage.wait_for_state(id, RequestState::Finished).await;
+        setup.wait_for_state(id, RequestState::Finished).await;
     }
     assert_eq!(
         relay.calls("events:appendResult").len(),
         1,
         "replies wait as they are asked to"
     );
-    let status = stage.command(&["--json", "status"]).await.json();
+    let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(status["outbox"]["pending"], 6, "{status}");
     // They survive the runner.
     runner.kill();
     relay.rule(|_, _| CallFate::Pass);
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     for id in more.iter().chain([&first]) {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
-        stage.wait_for_state(id, RequestState::Delivered).await;
+        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_reply_that_the_backend_cannot_store_holds_up_no_other() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let stuck = stage.ask(ToolCall::bash("echo stuck")).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let stuck = setup.ask(ToolCall::bash("echo stuck")).await;
     let only = stuck.clone();
     let broken =
         json!({ "status": "error", "errorMessage": "[Request ID: 1] Server Error" }).to_string();
@@ -143,11 +143,11 @@ async fn one_reply_that_the_backend_cannot_store_holds_up_no_other() {
         }
         _ => CallFate::Pass,
     });
-    let _runner = stage.run_at(&relay.url);
-    stage.wait_for_state(&stuck, RequestState::Finished).await;
+    let _runner = setup.run_at(&relay.url);
+    setup.wait_for_state(&stuck, RequestState::Finished).await;
     for n in 0..20 {
         assert_eq!(
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::bash(&format!("echo {n}")))
                 .await
@@ -156,13 +156,13 @@ async fn one_reply_that_the_backend_cannot_store_holds_up_no_other() {
         );
     }
     relay.rule(|_, _| CallFate::Pass);
-    assert!(stage.answer(&stuck).await.text().contains("stuck"));
+    assert!(setup.answer(&stuck).await.text().contains("stuck"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_another_process_answered_is_closed_and_not_run() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     // A claim by another process with this identity, just before ours.
     relay.rule(|path, args| match path {
         "events:claim" if args["leaseId"] != "other" => CallFate::say(
@@ -175,26 +175,26 @@ async fn what_another_process_answered_is_closed_and_not_run() {
         ),
         _ => CallFate::Pass,
     });
-    let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    let _runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(
-        (stage.read("effects").as_str(), relay.posts(&id)),
+        (setup.read("effects").as_str(), relay.posts(&id)),
         ("", (0, 0))
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_hangs_costs_no_other_call_its_lease() {
-    let stage =
+    let setup =
         RunnerFixture::with_config("[limits]\nlease_ms = 120000\nlease_renew_ms = 200\n").await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let _runner = stage.run_at(&relay.url);
+    let relay = Relay::before(&setup.setting.url).await;
+    let _runner = setup.run_at(&relay.url);
     let gate = "until [ -e go ]; do sleep 0.02; done";
-    let hanging = stage.ask(ToolCall::bash(gate).of("one")).await;
-    let other = stage.ask(ToolCall::bash(gate).of("other")).await;
+    let hanging = setup.ask(ToolCall::bash(gate).of("one")).await;
+    let other = setup.ask(ToolCall::bash(gate).of("other")).await;
     for id in [&hanging, &other] {
-        stage.wait_for_state(id, RequestState::Started).await;
+        setup.wait_for_state(id, RequestState::Started).await;
     }
     let hangs = hanging.clone();
     relay.rule(move |path, args| {
@@ -216,8 +216,8 @@ async fn a_renewal_that_hangs_costs_no_other_call_its_lease() {
         renewed() >= before + 8
     })
     .await;
-    stage.write("go", "");
-    let answer = stage.answer(&other).await;
+    setup.write("go", "");
+    let answer = setup.answer(&other).await;
     assert!(
         answer.payload["meta"].get("leaseLost").is_none(),
         "{answer:?}"
@@ -226,8 +226,8 @@ async fn a_renewal_that_hangs_costs_no_other_call_its_lease() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_is_in_the_journal_although_nobody_runs_it_is_answered_by_this_process() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, _| {
         if path == "events:claim" {
             CallFate::Unheard
@@ -235,11 +235,11 @@ async fn a_start_that_is_in_the_journal_although_nobody_runs_it_is_answered_by_t
             CallFate::Pass
         }
     });
-    let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
-    stage.wait_for_state(&id, RequestState::Accepted).await;
+    let _runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    setup.wait_for_state(&id, RequestState::Accepted).await;
     // As a commit that failed after it was made.
-    let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+    let journal = rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))
         .expect("opens");
     journal
         .busy_timeout(std::time::Duration::from_secs(30))
@@ -248,6 +248,6 @@ async fn a_start_that_is_in_the_journal_although_nobody_runs_it_is_answered_by_t
         "update request set state = 'started', attempt = 1 where id = ? and state = 'accepted'";
     assert_eq!(journal.execute(started, [&id]).expect("written"), 1);
     relay.rule(|_, _| CallFate::Pass);
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
-    assert_eq!(stage.read("effects"), "", "it is not run");
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    assert_eq!(setup.read("effects"), "", "it is not run");
 }

@@ -15,13 +15,13 @@ use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let running = stage
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let running = setup
         .ask(ToolCall::bash("echo on >> on; until [ -e go ]; do sleep 0.02; done").of("a"))
         .await;
-    stage.line("on").await;
-    let paused = stage
+    setup.line("on").await;
+    let paused = setup
         .command(&["--json", "pause", "--reason", "lunch"])
         .await
         .json();
@@ -30,28 +30,28 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
         (&json!(true), &json!(true), &json!(1))
     );
     runner.logs("nothing new is begun").await;
-    let new = stage
+    let new = setup
         .ask(ToolCall::bash("echo new >> effects").of("b"))
         .await;
-    let read = stage
+    let read = setup
         .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })).of("c"))
         .await;
-    let unwanted = stage
+    let unwanted = setup
         .ask(ToolCall::bash("echo unwanted >> effects").of("d"))
         .await;
-    stage
+    setup
         .wait_for_state(&unwanted, RequestState::Accepted)
         .await;
     // A cancel is heard, and a call that runs comes to its end.
-    stage.caller.cancel(&unwanted).await;
-    assert_eq!(stage.answer(&unwanted).await.outcome, "cancelled");
-    stage.write("go", "");
-    assert_eq!(stage.answer(&running).await.outcome, "ok");
-    stage
+    setup.caller.cancel(&unwanted).await;
+    assert_eq!(setup.answer(&unwanted).await.outcome, "cancelled");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&running).await.outcome, "ok");
+    setup
         .wait_for_state(&running, RequestState::Delivered)
         .await;
     let health = wait_for_some("word of the pause", async || {
-        let health = stage.caller.health().await;
+        let health = setup.caller.health().await;
         (health["degraded"] == json!(["paused"]) && health["undelivered"] == 0).then_some(health)
     })
     .await;
@@ -59,7 +59,7 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
         health["epoch"].is_null() || health["epoch"].is_u64(),
         "{health}"
     );
-    let status = stage.command(&["--json", "status"]).await.json();
+    let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(
         (&status["paused"]["reason"], &status["degraded"]),
         (&json!("lunch"), &json!(["paused"])),
@@ -68,67 +68,67 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
     assert_eq!(status["waiting"]["count"], 2, "{status}");
 
     runner.kill();
-    let pass = stage.command(&["--once", "--json"]).await;
+    let pass = setup.command(&["--once", "--json"]).await;
     assert_eq!(
         (pass.code, &pass.json()["pending"]),
         (Some(1), &json!(2)),
         "{pass:?}"
     );
-    let _runner = stage.run();
-    let later = stage
+    let _runner = setup.run();
+    let later = setup
         .ask(ToolCall::bash("echo later >> effects").of("b"))
         .await;
-    stage.wait_for_state(&later, RequestState::Accepted).await;
+    setup.wait_for_state(&later, RequestState::Accepted).await;
     for id in [&new, &read, &later] {
-        assert_eq!(stage.state(id), Some(RequestState::Accepted));
+        assert_eq!(setup.state(id), Some(RequestState::Accepted));
     }
-    let resumed = stage.command(&["resume"]).await;
+    let resumed = setup.command(&["resume"]).await;
     assert!(
         resumed.out.contains("Resumed") && resumed.out.contains("3 requests begin now"),
         "{resumed:?}"
     );
     for id in [&new, &read, &later] {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
-    assert_eq!(stage.read("effects"), "new\nlater\n");
+    assert_eq!(setup.read("effects"), "new\nlater\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
-    let stage = RunnerFixture::new().await;
-    let config = stage.setting.home.join("config.toml");
+    let setup = RunnerFixture::new().await;
+    let config = setup.setting.home.join("config.toml");
     let text = std::fs::read_to_string(&config)
         .expect("there")
         .replace("crashes = 0", "crashes = 3");
     std::fs::write(&config, text).expect("written");
     // A stop is no crash.
-    stage.once().await;
+    setup.once().await;
     for _ in 0..3 {
-        let runner = stage.run();
+        let runner = setup.run();
         runner.logs("the catalog is published").await;
         runner.kill();
     }
-    let _runner = stage.run();
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
-    stage.wait_for_state(&id, RequestState::Accepted).await;
-    let status = stage.command(&["--json", "status"]).await.json();
+    let _runner = setup.run();
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    setup.wait_for_state(&id, RequestState::Accepted).await;
+    let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(status["degraded"], json!(["safe_mode"]), "{status}");
     assert_eq!(status["safeMode"]["reason"], "3 crashes within 5 min");
-    let shown = stage.command(&["status"]).await;
+    let shown = setup.command(&["status"]).await;
     assert!(
         shown.out.contains("Attention    Safe mode for "),
         "{shown:?}"
     );
-    assert_eq!(stage.read("effects"), "");
-    let resumed = stage.command(&["resume"]).await;
+    assert_eq!(setup.read("effects"), "");
+    let resumed = setup.command(&["resume"]).await;
     assert!(resumed.out.contains("Safe mode is over"), "{resumed:?}");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn safe_mode_ends_by_itself_after_a_quiet_time() {
-    let stage = RunnerFixture::new().await;
-    let switches = OwnerSwitches::in_home(&Home::open_home(&stage.setting.home).expect("a home"));
+    let setup = RunnerFixture::new().await;
+    let switches = OwnerSwitches::in_home(&Home::open_home(&setup.setting.home).expect("a home"));
     let on = SwitchState {
         since_ms: 1,
         reason: None,
@@ -143,13 +143,13 @@ async fn safe_mode_ends_by_itself_after_a_quiet_time() {
         })
     };
     let none = || ToolRegistry::new([Vec::new()]).expect("no tools");
-    let runner = RunnerInProcess::start(&stage, none(), settings(Duration::from_hours(1)));
-    let id = stage.ask(ToolCall::new("None", &json!({}))).await;
-    stage.wait_for_state(&id, RequestState::Accepted).await;
+    let runner = RunnerInProcess::start(&setup, none(), settings(Duration::from_hours(1)));
+    let id = setup.ask(ToolCall::new("None", &json!({}))).await;
+    setup.wait_for_state(&id, RequestState::Accepted).await;
     assert!(switches.read_switch(OwnerSwitch::SafeMode).is_some());
     runner.stop().await;
-    let runner = RunnerInProcess::start(&stage, none(), settings(Duration::ZERO));
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "unknown_tool"));
+    let runner = RunnerInProcess::start(&setup, none(), settings(Duration::ZERO));
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "unknown_tool"));
     wait_until("the switch to be off", || {
         switches.read_switch(OwnerSwitch::SafeMode).is_none()
     })

@@ -46,50 +46,50 @@ impl OneLineServer {
 }
 
 /// Adds a rule that asks about this machine's loopback.
-fn ask_about_loopback(stage: &RunnerFixture) {
+fn ask_about_loopback(setup: &RunnerFixture) {
     let rule = "[[rule]]\nname = \"local\"\ndecision = \"ask\"\nhosts = [\"127.0.0.1\"]\n";
-    std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
+    std::fs::write(setup.setting.home.join("policy.toml"), rule).expect("written");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_caller_s_side_is_asked_about_a_host() {
-    let (stage, server) = (
+    let (setup, server) = (
         RunnerFixture::with_config("").await,
         OneLineServer::start().await,
     );
-    ask_about_loopback(&stage);
-    let _runner = stage.run();
+    ask_about_loopback(&setup);
+    let _runner = setup.run();
     // Somebody there reads what waits.
-    assert!(stage.caller.questions().await.is_empty());
+    assert!(setup.caller.questions().await.is_empty());
     for (option, expected) in [
         ("reject_once", "was refused by the person"),
         ("allow_once", "served"),
     ] {
-        let id = stage.ask(ToolCall::bash(&server.fetch())).await;
+        let id = setup.ask(ToolCall::bash(&server.fetch())).await;
         let question =
-            wait_for_some("a question", async || stage.caller.questions().await.pop()).await;
+            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         assert_eq!(question["requestId"], json!(id));
         let title = question["title"].as_str().expect("a title");
         let host = format!("127.0.0.1:{}", server.port);
         assert_eq!(question["host"], json!(host), "{question}");
         let wanted = format!("{host}: Bash wants to reach this host. Its command: \"");
         assert!(title.starts_with(&wanted), "{title}");
-        stage.caller.choose(&question, option).await;
-        let answer = stage.answer(&id).await;
+        setup.caller.choose(&question, option).await;
+        let answer = setup.answer(&id).await;
         assert!(answer.text().contains(expected), "{answer:?}");
-        assert!(stage.caller.questions().await.is_empty());
+        assert!(setup.caller.questions().await.is_empty());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_reads_the_questions_a_host_is_refused_at_once() {
-    let (stage, server) = (
+    let (setup, server) = (
         RunnerFixture::without_listener("").await,
         OneLineServer::start().await,
     );
-    ask_about_loopback(&stage);
-    let _runner = stage.run();
-    let answer = stage
+    ask_about_loopback(&setup);
+    let _runner = setup.run();
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash(&server.fetch()))
         .await;
@@ -102,28 +102,28 @@ async fn where_nobody_reads_the_questions_a_host_is_refused_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_command_sends_after_its_answer_is_in_the_history_and_the_audit() {
-    let (stage, server) = (
+    let (setup, server) = (
         RunnerFixture::with_config("").await,
         OneLineServer::start().await,
     );
     let rule = "[[rule]]\nname = \"local\"\ndecision = \"allow\"\nhosts = [\"127.0.0.1\"]\n";
-    std::fs::write(stage.setting.home.join("policy.toml"), rule).expect("written");
-    let runner = stage.run();
+    std::fs::write(setup.setting.home.join("policy.toml"), rule).expect("written");
+    let runner = setup.run();
     let command = format!(
         "while [ ! -e go ]; do sleep 0.05; done; {}; touch done",
         server.fetch()
     );
     let args = json!({"command": command, "run_in_background": true});
-    let id = stage.ask(ToolCall::new("Bash", &args)).await;
-    stage.answer(&id).await;
-    stage.write("go", "");
-    wait_until("the end of the command", || stage.file("done").exists()).await;
+    let id = setup.ask(ToolCall::new("Bash", &args)).await;
+    setup.answer(&id).await;
+    setup.write("go", "");
+    wait_until("the end of the command", || setup.file("done").exists()).await;
     runner.terminate();
     runner.end().await;
     let host = format!("127.0.0.1:{}", server.port);
-    let shown = stage.shown_history(&id).await;
+    let shown = setup.shown_history(&id).await;
     assert!(shown.contains(&format!("{host}: sent ")), "{shown}");
-    let listed = stage
+    let listed = setup
         .command(&["audit", "list", "--request", &id, "--json"])
         .await;
     let row = listed.out.lines().last().expect("a row");
@@ -138,14 +138,14 @@ async fn what_a_command_sends_after_its_answer_is_in_the_history_and_the_audit()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_person_who_types_a_call_is_asked_about_its_hosts() {
-    let (stage, server) = (
+    let (setup, server) = (
         RunnerFixture::without_listener("").await,
         OneLineServer::start().await,
     );
-    ask_about_loopback(&stage);
+    ask_about_loopback(&setup);
     let args = json!({"command": server.fetch()}).to_string();
     for (typed, expected) in [("a", "\nserved\n"), ("d", "was refused by the person")] {
-        let mut terminal = OnTerminal::start(&stage.setting, &["call", "Bash", &args]);
+        let mut terminal = OnTerminal::start(&setup.setting, &["call", "Bash", &args]);
         terminal.shows("min left):").await;
         terminal.types(&format!("{typed}\n"));
         terminal.shows(expected).await;
@@ -154,9 +154,9 @@ async fn the_person_who_types_a_call_is_asked_about_its_hosts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn always_adds_a_rule_for_one_host_and_its_port() {
-    let stage = RunnerFixture::without_listener("").await;
+    let setup = RunnerFixture::without_listener("").await;
     let args = json!({"command": "curl -sS https://nobody.invalid/"}).to_string();
-    let mut terminal = OnTerminal::start(&stage.setting, &["call", "Bash", &args]);
+    let mut terminal = OnTerminal::start(&setup.setting, &["call", "Bash", &args]);
     terminal
         .shows("Bash wants to reach a host:\n  host: nobody.invalid:443\n  command: curl -sS https://nobody.invalid/\n")
         .await;
@@ -166,22 +166,22 @@ async fn always_adds_a_rule_for_one_host_and_its_port() {
     terminal.shows("min left):").await;
     terminal.types("l\n");
     terminal.end().await;
-    let rules = std::fs::read_to_string(stage.setting.home.join("policy.toml")).expect("rules");
+    let rules = std::fs::read_to_string(setup.setting.home.join("policy.toml")).expect("rules");
     assert!(rules.contains("\"nobody.invalid:443\""), "{rules}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_the_owner_adds_beforehand_saves_the_question() {
-    let (stage, server) = (
+    let (setup, server) = (
         RunnerFixture::without_listener("").await,
         OneLineServer::start().await,
     );
-    let added = stage
+    let added = setup
         .command(&["policy", "allow", "--host", "127.0.0.1"])
         .await;
     assert_eq!(added.code, Some(0), "{added:?}");
-    let _runner = stage.run();
-    let answer = stage
+    let _runner = setup.run();
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash(&server.fetch()))
         .await;
@@ -190,38 +190,38 @@ async fn a_rule_that_the_owner_adds_beforehand_saves_the_question() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_answer_of_a_call_the_caller_s_side_is_not_asked() {
-    let (stage, server) = (
+    let (setup, server) = (
         RunnerFixture::with_config("").await,
         OneLineServer::start().await,
     );
-    ask_about_loopback(&stage);
-    let _runner = stage.run();
-    assert!(stage.caller.questions().await.is_empty());
+    ask_about_loopback(&setup);
+    let _runner = setup.run();
+    assert!(setup.caller.questions().await.is_empty());
     let command = format!(
         "while [ ! -e go ]; do sleep 0.05; done; {} > said 2>&1; touch done",
         server.fetch()
     );
     let args = json!({"command": command, "run_in_background": true});
-    let id = stage.ask(ToolCall::new("Bash", &args)).await;
-    stage.answer(&id).await;
-    stage.write("go", "");
-    wait_until("the end of the command", || stage.file("done").exists()).await;
-    let said = stage.read("said");
+    let id = setup.ask(ToolCall::new("Bash", &args)).await;
+    setup.answer(&id).await;
+    setup.write("go", "");
+    wait_until("the end of the command", || setup.file("done").exists()).await;
+    let said = setup.read("said");
     assert!(said.contains("nobody can be asked now"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_time_of_a_question_counts_for_the_command() {
-    let (stage, server) = (
+    let (setup, server) = (
         RunnerFixture::with_config("").await,
         OneLineServer::start().await,
     );
-    ask_about_loopback(&stage);
-    let _runner = stage.run();
-    assert!(stage.caller.questions().await.is_empty());
+    ask_about_loopback(&setup);
+    let _runner = setup.run();
+    assert!(setup.caller.questions().await.is_empty());
     let args = json!({"command": server.fetch(), "timeout": 1_000});
-    let id = stage.ask(ToolCall::new("Bash", &args)).await;
-    let answer = stage.answer(&id).await;
+    let id = setup.ask(ToolCall::new("Bash", &args)).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "timeout"), "{answer:?}");
-    assert!(stage.caller.questions().await.is_empty());
+    assert!(setup.caller.questions().await.is_empty());
 }

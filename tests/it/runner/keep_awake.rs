@@ -40,19 +40,19 @@ async fn a_long_call_keeps_the_machine_awake_until_its_end() {
         .build()
         .await
         .expect("a service");
-    let stage = RunnerFixture::with_config("").await;
+    let setup = RunnerFixture::with_config("").await;
     let variable = ("DBUS_SYSTEM_BUS_ADDRESS", bus.address.as_ref());
-    let _runner = RunningProgram::start_with(&stage.setting, &["run"], &[variable]);
+    let _runner = RunningProgram::start_with(&setup.setting, &["run"], &[variable]);
     let waiting = "while [ ! -e go ]; do sleep 0.05; done";
-    let id = stage.ask(ToolCall::bash(waiting)).await;
+    let id = setup.ask(ToolCall::bash(waiting)).await;
     let SleepInhibition { asked, mut held } = told.recv().await.expect("logind was asked");
     assert_eq!(asked, ["idle", "punie-runner", "A tool call runs", "block"]);
     rustix::io::ioctl_fionbio(&held, true).expect("set");
     let early = held.read(&mut [0]).expect_err("it is held");
     assert_eq!(early.kind(), std::io::ErrorKind::WouldBlock);
     rustix::io::ioctl_fionbio(&held, false).expect("set");
-    stage.write("go", "");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     let ended = tokio::task::spawn_blocking(move || held.read(&mut [0]));
     assert_eq!(ended.await.expect("it reads").expect("it ended"), 0);
     assert!(told.try_recv().is_err(), "once for a call");

@@ -10,11 +10,11 @@ const GATE: &str = "echo here > began; echo a line of output; until [ -e go ]; d
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_command_holds_up_its_own_conversation_alone() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
-    let slow = stage.ask(ToolCall::bash(GATE).of("slow")).await;
-    stage.line("began").await;
-    let behind = stage
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
+    let slow = setup.ask(ToolCall::bash(GATE).of("slow")).await;
+    setup.line("began").await;
+    let behind = setup
         .ask(ToolCall::bash("echo ran > behind").of("slow"))
         .await;
     // Another conversation has its effects and its reads meanwhile.
@@ -23,54 +23,54 @@ async fn a_slow_command_holds_up_its_own_conversation_alone() {
         ToolCall::new("Read", &json!({ "file_path": "began" })),
     ] {
         assert_eq!(
-            stage.caller.call_and_wait(ask.of("other")).await.outcome,
+            setup.caller.call_and_wait(ask.of("other")).await.outcome,
             "ok"
         );
     }
     assert!(
-        stage.caller.result(&slow).await.is_none() && stage.caller.result(&behind).await.is_none()
+        setup.caller.result(&slow).await.is_none() && setup.caller.result(&behind).await.is_none()
     );
-    assert_eq!(stage.read("behind"), "");
-    stage.write("go", "");
-    assert_eq!(stage.answer(&slow).await.outcome, "ok");
-    assert_eq!(stage.answer(&behind).await.outcome, "ok");
-    assert_eq!(stage.read("behind"), "ran\n");
+    assert_eq!(setup.read("behind"), "");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&slow).await.outcome, "ok");
+    assert_eq!(setup.answer(&behind).await.outcome, "ok");
+    assert_eq!(setup.read("behind"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
-    let slow = stage.ask(ToolCall::bash(GATE).of("talk")).await;
-    stage.line("began").await;
-    let status = stage
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
+    let slow = setup.ask(ToolCall::bash(GATE).of("talk")).await;
+    setup.line("began").await;
+    let status = setup
         .caller
         .call_and_wait(ToolCall::new("ShellStatus", &json!({})).of("talk"))
         .await;
     assert_eq!(status.outcome, "ok", "{status:?}");
     let id = punie_core::ids::RequestId::parse(slow.clone()).expect("an id");
     let handle = punie_text::output::OutputStore::handle_for(&id, 0);
-    stage
+    setup
         .wait_for_stored_output(&slow, "a line of output")
         .await;
     let so_far = ToolCall::new("ReadOutput", &json!({ "handle": handle.as_str() })).of("talk");
-    let so_far = stage.caller.call_and_wait(so_far).await;
+    let so_far = setup.caller.call_and_wait(so_far).await;
     assert!(so_far.text().contains("a line of output"), "{so_far:?}");
-    assert!(stage.caller.result(&slow).await.is_none(), "it still runs");
-    stage.write("go", "");
-    assert_eq!(stage.answer(&slow).await.outcome, "ok");
+    assert!(setup.caller.result(&slow).await.is_none(), "it still runs");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&slow).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobody_up() {
-    let stage = RunnerFixture::with_config("[limits]\nqueue = 8\n").await;
-    let _runner = stage.run();
-    let slow = stage.ask(ToolCall::bash(GATE).of("talk")).await;
-    stage.line("began").await;
+    let setup = RunnerFixture::with_config("[limits]\nqueue = 8\n").await;
+    let _runner = setup.run();
+    let slow = setup.ask(ToolCall::bash(GATE).of("talk")).await;
+    setup.line("began").await;
     let mut asked = Vec::new();
     for n in 0..30 {
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&format!("echo {n} >> order")).of("talk"))
                 .await,
         );
@@ -79,7 +79,7 @@ async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobod
     // in that of a cancel of a request that waits at its end.
     let last = asked.pop().expect("thirty");
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("ShellStatus", &json!({})).of("talk"))
             .await
@@ -87,27 +87,27 @@ async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobod
         "ok"
     );
     let read = ToolCall::new("Read", &json!({ "file_path": "began" })).of("other");
-    assert_eq!(stage.caller.call_and_wait(read).await.outcome, "ok");
-    assert_eq!(stage.caller.cancel(&last).await, "cancelling");
-    assert_eq!(stage.answer(&last).await.outcome, "cancelled");
-    assert!(stage.caller.result(&slow).await.is_none(), "it still runs");
-    stage.write("go", "");
-    assert_eq!(stage.answer(&slow).await.outcome, "ok");
+    assert_eq!(setup.caller.call_and_wait(read).await.outcome, "ok");
+    assert_eq!(setup.caller.cancel(&last).await, "cancelling");
+    assert_eq!(setup.answer(&last).await.outcome, "cancelled");
+    assert!(setup.caller.result(&slow).await.is_none(), "it still runs");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&slow).await.outcome, "ok");
     for id in &asked {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
-    let order: Vec<String> = stage.read("order").lines().map(str::to_owned).collect();
+    let order: Vec<String> = setup.read("order").lines().map(str::to_owned).collect();
     assert_eq!(order, (0..29).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_that_take_long_leave_the_places_of_other_calls_free() {
-    let stage = RunnerFixture::with_config("[limits]\nreads = 2\ntotal = 2\n").await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config("[limits]\nreads = 2\ntotal = 2\n").await;
+    let _runner = setup.run();
     for _ in 0..3 {
         let task = json!({ "tool": "Bash", "args": { "command": "until [ -e go ]; do sleep 0.02; done" } });
         assert_eq!(
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::new("Task", &task))
                 .await
@@ -116,71 +116,71 @@ async fn tasks_that_take_long_leave_the_places_of_other_calls_free() {
         );
     }
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("true"))
             .await
             .outcome,
         "ok"
     );
-    stage.write("go", "");
+    setup.write("go", "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_commands_of_many_conversations_keep_no_read_waiting() {
-    let stage = RunnerFixture::with_config("[limits]\nreads = 1\ntotal = 2\n").await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config("[limits]\nreads = 1\ntotal = 2\n").await;
+    let _runner = setup.run();
     let mut slow = Vec::new();
     for n in 0..3 {
         let gate = format!("echo here > began-{n}; until [ -e go ]; do sleep 0.02; done");
         slow.push(
-            stage
+            setup
                 .ask(ToolCall::bash(&gate).of(&format!("slow-{n}")))
                 .await,
         );
     }
     for n in 0..2 {
-        stage.line(&format!("began-{n}")).await;
+        setup.line(&format!("began-{n}")).await;
     }
     let glob = ToolCall::new("Glob", &json!({ "pattern": "began-*" })).of("other");
-    assert_eq!(stage.caller.call_and_wait(glob).await.outcome, "ok");
+    assert_eq!(setup.caller.call_and_wait(glob).await.outcome, "ok");
     for id in &slow {
         assert!(
-            stage.caller.result(id).await.is_none(),
+            setup.caller.result(id).await.is_none(),
             "they still run or wait"
         );
     }
-    stage.write("go", "");
+    setup.write("go", "");
     for id in &slow {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_that_hang_keep_no_other_read_waiting_for_good() {
-    let stage = RunnerFixture::with_config("[limits]\nreads = 2\n").await;
-    let git = stage.file(".git");
+    let setup = RunnerFixture::with_config("[limits]\nreads = 2\n").await;
+    let git = setup.file(".git");
     std::fs::create_dir_all(git.join("objects")).expect("made");
     std::fs::create_dir_all(git.join("refs")).expect("made");
     // Whoever reads a named pipe that nobody writes waits, as for a disk that does not answer.
     rustix::fs::mkfifoat(rustix::fs::CWD, git.join("HEAD"), rustix::fs::Mode::RWXU).expect("made");
-    let _runner = stage.run();
+    let _runner = setup.run();
     let mut hanging = Vec::new();
     for _ in 0..3 {
         hanging.push(
-            stage
+            setup
                 .ask(ToolCall::new("GitStatus", &json!({})).of("talk"))
                 .await,
         );
     }
     for id in &hanging[..2] {
-        stage.wait_for_state(id, RequestState::Started).await;
+        setup.wait_for_state(id, RequestState::Started).await;
     }
     let glob = ToolCall::new("Glob", &json!({ "pattern": "*" })).of("talk");
-    assert_eq!(stage.caller.call_and_wait(glob).await.outcome, "ok");
+    assert_eq!(setup.caller.call_and_wait(glob).await.outcome, "ok");
     for id in &hanging {
         assert_eq!(
-            stage.state(id),
+            setup.state(id),
             Some(RequestState::Started),
             "it still hangs"
         );
@@ -190,28 +190,28 @@ async fn reads_that_hang_keep_no_other_read_waiting_for_good() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backlog_that_is_taken_back_is_answered_while_nothing_may_begin_and_holds_up_nothing_after()
  {
-    let stage = RunnerFixture::with_config("[limits]\nqueue = 8\n").await;
-    assert_eq!(stage.command(&["pause"]).await.code, Some(0));
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config("[limits]\nqueue = 8\n").await;
+    assert_eq!(setup.command(&["pause"]).await.code, Some(0));
+    let _runner = setup.run();
     let mut asked = Vec::new();
     for n in 0..40 {
         asked.push(
-            stage
+            setup
                 .ask(ToolCall::bash("echo ran >> effects").of(&format!("talk-{n}")))
                 .await,
         );
     }
     for id in &asked {
-        stage.wait_for_state(id, RequestState::Accepted).await;
+        setup.wait_for_state(id, RequestState::Accepted).await;
     }
     let last = asked.pop().expect("forty");
     for id in &asked {
-        assert_eq!(stage.caller.cancel(id).await, "cancelling");
+        assert_eq!(setup.caller.cancel(id).await, "cancelling");
     }
     for id in &asked {
-        assert_eq!(stage.answer(id).await.outcome, "cancelled");
+        assert_eq!(setup.answer(id).await.outcome, "cancelled");
     }
-    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
-    assert_eq!(stage.answer(&last).await.outcome, "ok");
-    assert_eq!(stage.read("effects"), "ran\n");
+    assert_eq!(setup.command(&["resume"]).await.code, Some(0));
+    assert_eq!(setup.answer(&last).await.outcome, "ok");
+    assert_eq!(setup.read("effects"), "ran\n");
 }

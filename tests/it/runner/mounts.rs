@@ -10,16 +10,16 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
 /// The folders of mounted secrets.
-fn count_mounts(stage: &RunnerFixture) -> usize {
-    let all = std::fs::read_dir(stage.setting.home.join("state/mounts")).expect("there");
+fn count_mounts(setup: &RunnerFixture) -> usize {
+    let all = std::fs::read_dir(setup.setting.home.join("state/mounts")).expect("there");
     all.filter(|entry| entry.as_ref().expect("an entry").path().is_dir())
         .count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_runner_left_of_secrets_is_gone_before_the_first_poll() {
-    let mut stage = RunnerFixture::new().await;
-    let home = Home::open_home(&stage.setting.home).expect("the home");
+    let mut setup = RunnerFixture::new().await;
+    let home = Home::open_home(&setup.setting.home).expect("the home");
     SecretStore::in_home(&home)
         .set_secret("mailer", &Secret::new("hunter2hunter2".to_owned()))
         .expect("kept");
@@ -30,18 +30,18 @@ async fn what_a_killed_runner_left_of_secrets_is_gone_before_the_first_poll() {
         "---\nsecretMounts:\n  files: {TOKEN: mailer}\n---\nDo it.\n",
     )
     .expect("written");
-    let runner = stage.run();
-    let pids = stage.file("pids");
+    let runner = setup.run();
+    let pids = setup.file("pids");
     let command = format!(
         "echo $$ >> {0}; cat \"$TOKEN\" > /dev/null && echo read >> {0}; sleep 600",
         pids.display()
     );
     let args = json!({"skill_id": "mailing", "command": command});
-    stage.ask(ToolCall::new("SkillBash", &args)).await;
+    setup.ask(ToolCall::new("SkillBash", &args)).await;
     let mut behind = args.clone();
     behind["run_in_background"] = true.into();
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("SkillBash", &behind))
             .await
@@ -49,17 +49,17 @@ async fn what_a_killed_runner_left_of_secrets_is_gone_before_the_first_poll() {
         "ok"
     );
     wait_until("both to have read it", || {
-        stage.read("pids").matches("read").count() == 2
+        setup.read("pids").matches("read").count() == 2
     })
     .await;
-    assert_eq!(count_mounts(&stage), 2);
+    assert_eq!(count_mounts(&setup), 2);
     runner.kill();
-    assert_eq!(count_mounts(&stage), 2, "nobody was there to remove them");
+    assert_eq!(count_mounts(&setup), 2, "nobody was there to remove them");
     // Nothing to poll: what is done now is done before any poll.
-    stage.stop_backend().await;
-    let _runner = stage.run();
-    wait_until("the folders to be removed", || count_mounts(&stage) == 0).await;
-    let started = stage.read("pids");
+    setup.stop_backend().await;
+    let _runner = setup.run();
+    wait_until("the folders to be removed", || count_mounts(&setup) == 0).await;
+    let started = setup.read("pids");
     let pids: Vec<&str> = started.lines().filter(|line| *line != "read").collect();
     assert_eq!(pids.len(), 2);
     wait_until("both commands to be ended", || {

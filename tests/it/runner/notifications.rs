@@ -81,9 +81,9 @@ impl NotifiedDesktop {
     }
 }
 
-fn start_runner(stage: &RunnerFixture, desktop: &NotifiedDesktop) -> RunningProgram {
+fn start_runner(setup: &RunnerFixture, desktop: &NotifiedDesktop) -> RunningProgram {
     let variable = ("DBUS_SESSION_BUS_ADDRESS", desktop.bus.address.as_ref());
-    RunningProgram::start_with(&stage.setting, &["run"], &[variable])
+    RunningProgram::start_with(&setup.setting, &["run"], &[variable])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,10 +91,10 @@ async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
     let Some(mut desktop) = NotifiedDesktop::start().await else {
         return;
     };
-    let stage = RunnerFixture::without_listener(ASKING).await;
-    let _runner = start_runner(&stage, &desktop);
-    stage.until_asker_announced().await;
-    let id = stage.ask(ToolCall::bash("echo ran > effect")).await;
+    let setup = RunnerFixture::without_listener(ASKING).await;
+    let _runner = start_runner(&setup, &desktop);
+    setup.until_asker_announced().await;
+    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
     let Some(ServiceEvent::Shown(summary, body)) = desktop.told.recv().await else {
         panic!("nothing was shown");
     };
@@ -103,15 +103,15 @@ async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
         body.contains("echo ran &gt; effect") && body.contains("punie-runner approvals"),
         "{body}"
     );
-    let listed = stage.listed_question().await;
-    stage
+    let listed = setup.listed_question().await;
+    setup
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     assert_eq!(desktop.told.recv().await, Some(ServiceEvent::Closed(7)));
 
     let question = json!({ "questions": [{ "question": "Which <color>?" }] });
-    let id = stage.ask(ToolCall::new("AskUserQuestion", &question)).await;
+    let id = setup.ask(ToolCall::new("AskUserQuestion", &question)).await;
     let Some(ServiceEvent::Shown(summary, body)) = desktop.told.recv().await else {
         panic!("nothing was shown");
     };
@@ -120,7 +120,7 @@ async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
         body.contains("Which &lt;color&gt;?") && body.contains("punie-runner questions"),
         "{body}"
     );
-    stage.command(&["questions", "refuse", &id]).await;
+    setup.command(&["questions", "refuse", &id]).await;
     assert_eq!(desktop.told.recv().await, Some(ServiceEvent::Closed(7)));
 }
 
@@ -129,9 +129,9 @@ async fn without_notify_nothing_is_shown_and_nobody_counts_as_asked() {
     let Some(mut desktop) = NotifiedDesktop::start().await else {
         return;
     };
-    let stage = RunnerFixture::without_listener(&format!("{ASKING}notify = false\n")).await;
-    let _runner = start_runner(&stage, &desktop);
-    let answer = stage
+    let setup = RunnerFixture::without_listener(&format!("{ASKING}notify = false\n")).await;
+    let _runner = start_runner(&setup, &desktop);
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("echo ran > effect"))
         .await;

@@ -7,32 +7,32 @@ use crate::harness::stage::RunnerFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_sent_while_the_runner_was_stopped_runs_in_order_when_it_starts() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     // The first would come last if the others did not wait for it.
-    let first = stage
+    let first = setup
         .ask(ToolCall::bash("sleep 0.3; echo 1 >> order").of("talk"))
         .await;
     for n in 2..=4 {
-        stage
+        setup
             .ask(ToolCall::bash(&format!("echo {n} >> order")).of("talk"))
             .await;
     }
-    let read = stage
+    let read = setup
         .ask(ToolCall::new("Read", &json!({ "file_path": "order" })).of("talk"))
         .await;
-    let _runner = stage.run();
-    let answer = stage.answer(&read).await;
-    assert_eq!(stage.read("order"), "1\n2\n3\n4\n");
+    let _runner = setup.run();
+    let answer = setup.answer(&read).await;
+    assert_eq!(setup.read("order"), "1\n2\n3\n4\n");
     assert!(
         answer.text().contains('4'),
         "the read saw what the effects before it wrote: {answer:?}"
     );
-    assert_eq!(stage.answer(&first).await.outcome, "ok");
+    assert_eq!(setup.answer(&first).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let mut asked = Vec::new();
     for n in 0..10 {
         let talk = format!("talk-{n}");
@@ -54,10 +54,10 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
             (ToolCall::new("NoSuchTool", &json!({})), "error"),
         ];
         for (ask, outcome) in asks {
-            asked.push((stage.ask(ask.of(&talk)).await, outcome));
+            asked.push((setup.ask(ask.of(&talk)).await, outcome));
         }
     }
-    let mut pass = stage.once().await;
+    let mut pass = setup.once().await;
     assert!(pass["elapsedMs"].is_u64(), "{pass}");
     pass.as_object_mut().expect("an object").remove("elapsedMs");
     assert_eq!(
@@ -65,11 +65,11 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
         json!({ "polled": 50, "executed": 50, "delivered": 50, "pending": 0, "failed": 0 })
     );
     for (id, outcome) in asked {
-        let answer = stage.caller.result(&id).await.expect("delivered by then");
+        let answer = setup.caller.result(&id).await.expect("delivered by then");
         assert_eq!(answer.outcome, outcome, "{answer:?}");
     }
-    assert_eq!(stage.read("ran").lines().count(), 10);
-    let again = stage.once().await;
+    assert_eq!(setup.read("ran").lines().count(), 10);
+    let again = setup.once().await;
     assert_eq!(
         (&again["polled"], &again["executed"]),
         (&json!(0), &json!(0)),
@@ -79,9 +79,9 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_pass_takes_more_than_its_queue_holds() {
-    let stage = RunnerFixture::with_config("[limits]\nqueue = 2\n").await;
+    let setup = RunnerFixture::with_config("[limits]\nqueue = 2\n").await;
     for n in 0..80 {
-        stage
+        setup
             .ask(
                 ToolCall::new(
                     "Write",
@@ -91,7 +91,7 @@ async fn one_pass_takes_more_than_its_queue_holds() {
             )
             .await;
     }
-    let pass = stage.once().await;
+    let pass = setup.once().await;
     assert_eq!(
         (&pass["polled"], &pass["delivered"]),
         (&json!(80), &json!(80)),

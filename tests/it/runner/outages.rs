@@ -8,10 +8,10 @@ use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
-    let mut stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let mut setup = RunnerFixture::new().await;
+    let runner = setup.run();
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("true"))
             .await
@@ -20,15 +20,15 @@ async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
     );
     runner.logs("the catalog is published").await;
     let before = runner.log().lines().count();
-    stage.stop_backend().await;
+    setup.stop_backend().await;
     wait_until("some failed polls", || {
         runner.log().matches("could not be polled").count() >= 3
     })
     .await;
-    stage.start_backend().await;
+    setup.start_backend().await;
     runner.logs("the backend answers again after ").await;
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("true"))
             .await
@@ -53,12 +53,12 @@ async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delivered_answer_is_a_contact() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     runner.logs("the catalog is published").await;
     let asked_ms = Clock::system_clock().now_ms();
     assert_eq!(
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash("true"))
             .await
@@ -66,7 +66,7 @@ async fn a_delivered_answer_is_a_contact() {
         "ok"
     );
     wait_for_some("a contact since then", async || {
-        let status = stage.status().await;
+        let status = setup.status().await;
         let last = status["backend"]["lastContactMs"].as_i64()?;
         (last >= asked_ms).then_some(())
     })

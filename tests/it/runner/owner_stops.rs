@@ -33,18 +33,18 @@ fn stubborn_command(file: &str) -> String {
     format!("trap '' INT TERM; echo half of it; echo $$ > {file}; while :; do sleep 1; done")
 }
 
-async fn begin_shell(stage: &RunnerFixture, command: &str) {
+async fn begin_shell(setup: &RunnerFixture, command: &str) {
     let args = json!({ "command": command, "run_in_background": true });
-    let begun = stage
+    let begun = setup
         .caller
         .call_and_wait(ToolCall::new("Bash", &args))
         .await;
     assert_eq!(begun.outcome, "ok", "{begun:?}");
 }
 
-async fn shell_state(stage: &RunnerFixture, id: &str) -> String {
+async fn shell_state(setup: &RunnerFixture, id: &str) -> String {
     let ask = ToolCall::new("ShellStatus", &json!({ "shell_id": id }));
-    stage.caller.call_and_wait(ask).await.text()
+    setup.caller.call_and_wait(ask).await.text()
 }
 
 fn sorted_texts(list: &Value) -> Vec<&str> {
@@ -60,35 +60,35 @@ fn sorted_texts(list: &Value) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
     let marker = process_marker(1);
     let deaf = format!("(sleep {marker}) & {}", stubborn_command("deaf"));
-    let deaf = stage.ask(ToolCall::bash(&deaf).of("a")).await;
+    let deaf = setup.ask(ToolCall::bash(&deaf).of("a")).await;
     let polite = "trap 'echo asked to end; exit' TERM; echo $$ > polite; sleep 600 & wait";
-    let polite = stage.ask(ToolCall::bash(polite).of("b")).await;
+    let polite = setup.ask(ToolCall::bash(polite).of("b")).await;
     let query =
         "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c";
-    rusqlite::Connection::open(stage.file("numbers.db"))
+    rusqlite::Connection::open(setup.file("numbers.db"))
         .and_then(|db| db.execute_batch("create table t (n)"))
         .expect("a database");
     let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
-    let query = stage.ask(ToolCall::new("SqliteQuery", &args).of("c")).await;
-    begin_shell(&stage, &stubborn_command("shell")).await;
+    let query = setup.ask(ToolCall::new("SqliteQuery", &args).of("c")).await;
+    begin_shell(&setup, &stubborn_command("shell")).await;
     let args = json!({ "command": stubborn_command("terminal"), "background": true });
-    let begun = stage
+    let begun = setup
         .caller
         .call_and_wait(ToolCall::new("run_command", &args).of("d"));
     assert_eq!(begun.await.outcome, "ok");
-    let behind = stage.ask(ToolCall::bash("echo ran > behind").of("a")).await;
+    let behind = setup.ask(ToolCall::bash("echo ran > behind").of("a")).await;
     let mut pids = Vec::new();
     for file in ["deaf", "polite", "shell", "terminal"] {
-        pids.push(stage.line(file).await);
+        pids.push(setup.line(file).await);
     }
-    stage.wait_for_state(&query, RequestState::Started).await;
-    stage.wait_for_state(&behind, RequestState::Accepted).await;
+    setup.wait_for_state(&query, RequestState::Started).await;
+    setup.wait_for_state(&behind, RequestState::Accepted).await;
 
-    let paused = stage.command(&["--json", "pause", "--now"]).await;
+    let paused = setup.command(&["--json", "pause", "--now"]).await;
     // At once, not after a while.
     let alive: Vec<_> = pids.iter().filter(|pid| is_alive(pid)).collect();
     assert_eq!(
@@ -116,7 +116,7 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
         (&polite, &["stopped with SIG"]),
         (&query, &[]),
     ] {
-        let answer = stage.answer(id).await;
+        let answer = setup.answer(id).await;
         assert_eq!(answer.verdict(), ("cancelled", "cancelled"), "{answer:?}");
         let text = answer.text();
         assert!(text.starts_with("The owner stopped it"), "{text}");
@@ -128,15 +128,15 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
     let graces: Duration = steps.stop_steps().iter().map(|step| step.grace).sum();
     assert!(graces < Duration::from_secs(1));
 
-    assert_eq!(stage.state(&behind), Some(RequestState::Accepted));
-    let again = stage.command(&["pause", "--now"]).await;
+    assert_eq!(setup.state(&behind), Some(RequestState::Accepted));
+    let again = setup.command(&["pause", "--now"]).await;
     assert!(
         again.code == Some(0) && again.out.contains("Nothing was running."),
         "{again:?}"
     );
-    assert_eq!(stage.command(&["resume"]).await.code, Some(0));
-    assert_eq!(stage.answer(&behind).await.outcome, "ok");
-    let told = shell_state(&stage, "sh_1").await;
+    assert_eq!(setup.command(&["resume"]).await.code, Some(0));
+    assert_eq!(setup.answer(&behind).await.outcome, "ok");
+    let told = shell_state(&setup, "sh_1").await;
     assert!(
         told.contains("killed by SIGKILL; the owner stopped it"),
         "{told}"
@@ -145,19 +145,19 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let _runner = stage.run_at(&relay.url);
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let _runner = setup.run_at(&relay.url);
     // The caller has cancelled this one, which gives its command ten seconds.
     let command =
         "trap '' TERM; trap 'echo > asked' INT; echo $$ > slow; while :; do sleep 1; done";
-    let slow = stage.ask(ToolCall::bash(command).of("a")).await;
+    let slow = setup.ask(ToolCall::bash(command).of("a")).await;
     // The runner has just started this one, and would give it two seconds.
     let args = json!({ "command": stubborn_command("young"), "run_in_background": true, "yield_ms": 60_000 });
-    let young = stage.ask(ToolCall::new("Bash", &args).of("b")).await;
-    let pids = [stage.line("slow").await, stage.line("young").await];
-    stage.caller.cancel(&slow).await;
-    stage.line("asked").await;
+    let young = setup.ask(ToolCall::new("Bash", &args).of("b")).await;
+    let pids = [setup.line("slow").await, setup.line("young").await];
+    setup.caller.cancel(&slow).await;
+    setup.line("asked").await;
     // The backend does not answer the claim of this one.
     let known = [slow.clone(), young.clone()];
     let hangs = Arc::new(AtomicBool::new(false));
@@ -170,12 +170,12 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
         is_hanging.store(true, Ordering::Relaxed);
         CallFate::Hang
     });
-    let claimed = stage
+    let claimed = setup
         .ask(ToolCall::bash("echo ran > claimed").of("c"))
         .await;
     wait_until("its claim", || hangs.load(Ordering::Relaxed)).await;
 
-    let paused = stage.command(&["--json", "pause", "--now"]).await;
+    let paused = setup.command(&["--json", "pause", "--now"]).await;
     let alive: Vec<_> = pids.iter().filter(|pid| is_alive(pid)).collect();
     assert!(alive.is_empty(), "{alive:?}: {paused:?}");
     assert_eq!(paused.code, Some(0), "{paused:?}");
@@ -185,7 +185,7 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
     assert_eq!(sorted_texts(&paused["ended"]["calls"]), calls, "{paused}");
     assert_eq!(paused["ended"]["left"], json!([]), "{paused}");
     for id in [&slow, &young] {
-        let answer = stage.answer(id).await;
+        let answer = setup.answer(id).await;
         assert_eq!(answer.verdict(), ("cancelled", "cancelled"), "{answer:?}");
         assert!(
             answer.text().starts_with("The owner stopped it"),
@@ -193,50 +193,50 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
         );
     }
     // Its answer waits for the backend.
-    stage.wait_for_state(&claimed, RequestState::Finished).await;
-    assert_eq!(stage.read("claimed"), "");
+    setup.wait_for_state(&claimed, RequestState::Finished).await;
+    assert_eq!(setup.read("claimed"), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
-    let other = stage
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
+    let other = setup
         .ask(ToolCall::bash(&stubborn_command("other")).of("other"))
         .await;
-    let call = stage
+    let call = setup
         .ask(ToolCall::bash(&stubborn_command("call")).of("talk"))
         .await;
-    let behind = stage
+    let behind = setup
         .ask(ToolCall::bash("echo ran > behind").of("talk"))
         .await;
-    begin_shell(&stage, "echo $$ > shell; sleep 600").await;
+    begin_shell(&setup, "echo $$ > shell; sleep 600").await;
     let newest = ["history", "--json", "--limit", "1"];
-    let begun = stage.command(&newest).await.json()["requestId"].clone();
+    let begun = setup.command(&newest).await.json()["requestId"].clone();
     let [other_pid, call_pid, shell_pid] = [
-        stage.line("other").await,
-        stage.line("call").await,
-        stage.line("shell").await,
+        setup.line("other").await,
+        setup.line("call").await,
+        setup.line("shell").await,
     ];
-    let status = stage.status().await;
+    let status = setup.status().await;
     assert_eq!(status["shells"][0]["id"], "sh_1", "{status}");
-    stage.wait_for_state(&behind, RequestState::Accepted).await;
+    setup.wait_for_state(&behind, RequestState::Accepted).await;
 
     let begun = begun.as_str().expect("an id");
-    let refused = stage.command(&["stop", begun]).await;
+    let refused = setup.command(&["stop", begun]).await;
     let words = "but sh_1 still runs in the background; `punie-runner stop sh_1` ends it";
     assert!(refused.log.contains(words), "{refused:?}");
-    let shown = stage.command(&["history", begun]).await.out;
+    let shown = setup.command(&["history", begun]).await.out;
     assert!(
         shown.contains("`punie-runner stop sh_1` ends it")
             && shown.contains("Changes by the command are not tracked."),
         "{shown}"
     );
 
-    let withdrawn = stage.command(&["stop", &behind]).await;
+    let withdrawn = setup.command(&["stop", &behind]).await;
     assert_eq!(withdrawn.code, Some(0), "{withdrawn:?}");
     assert!(withdrawn.out.contains("never will"), "{withdrawn:?}");
-    let answer = stage.answer(&behind).await;
+    let answer = setup.answer(&behind).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     let text = answer.text();
     assert!(
@@ -244,21 +244,21 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
         "{text}"
     );
 
-    let stopped = stage.command(&["stop", &call]).await;
+    let stopped = setup.command(&["stop", &call]).await;
     assert!(!is_alive(&call_pid) && is_alive(&shell_pid) && is_alive(&other_pid));
     assert_eq!(stopped.code, Some(0), "{stopped:?}");
     assert_eq!(stopped.out.trim(), format!("Ended the call {call}."));
-    let answer = stage.answer(&call).await;
+    let answer = setup.answer(&call).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     assert!(answer.text().contains("half of it"), "{answer:?}");
-    let ended = stage.command(&["stop", "sh_1", "--json"]).await.json();
+    let ended = setup.command(&["stop", "sh_1", "--json"]).await.json();
     assert_eq!(
         (&ended["id"], &ended["shells"]),
         (&json!("sh_1"), &json!(["sh_1"]))
     );
     assert!(!is_alive(&shell_pid) && is_alive(&other_pid));
 
-    stage.wait_for_state(&call, RequestState::Delivered).await;
+    setup.wait_for_state(&call, RequestState::Delivered).await;
     for (id, words) in [
         (&*call, "had ended before"),
         ("sh_1", "sh_1 had ended before"),
@@ -266,24 +266,24 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
         ("term-7", "no shell or terminal term-7 is running"),
         ("none", "the journal knows no request \"none\""),
     ] {
-        let refused = stage.command(&["stop", id]).await;
+        let refused = setup.command(&["stop", id]).await;
         assert_eq!(refused.code, Some(1), "{id}: {refused:?}");
         assert!(refused.log.contains(words), "{id}: {refused:?}");
     }
-    assert_eq!(stage.command(&["stop", &other]).await.code, Some(0));
+    assert_eq!(setup.command(&["stop", &other]).await.code, Some(0));
     assert!(!is_alive(&other_pid));
-    let rows = stage.command(&["audit", "list", "--json"]).await.out;
+    let rows = setup.command(&["audit", "list", "--json"]).await.out;
     assert_eq!(rows.matches("\"event\":\"stop\"").count(), 4, "{rows}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
-    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 600000\n").await;
-    let runner = stage.run();
-    let call = stage.ask(ToolCall::bash(&stubborn_command("first"))).await;
-    let pid = stage.line("first").await;
+    let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 600000\n").await;
+    let runner = setup.run();
+    let call = setup.ask(ToolCall::bash(&stubborn_command("first"))).await;
+    let pid = setup.line("first").await;
     runner.terminate();
-    let stopped = stage.command(&["stop", &call]).await;
+    let stopped = setup.command(&["stop", &call]).await;
     let log = runner.log();
     assert!(
         stopped.code == Some(0) && !is_alive(&pid),
@@ -291,14 +291,14 @@ async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
     );
     assert_eq!(runner.end().await.code, Some(0));
     assert_eq!(
-        stage.answer(&call).await.verdict(),
+        setup.answer(&call).await.verdict(),
         ("cancelled", "cancelled")
     );
 
-    let call = stage.ask(ToolCall::bash(&stubborn_command("second"))).await;
-    let pass = RunningProgram::start(&stage.setting, &["--once", "--json"]);
-    let pid = stage.line("second").await;
-    let paused = stage.command(&["pause", "--now"]).await;
+    let call = setup.ask(ToolCall::bash(&stubborn_command("second"))).await;
+    let pass = RunningProgram::start(&setup.setting, &["--once", "--json"]);
+    let pid = setup.line("second").await;
+    let paused = setup.command(&["pause", "--now"]).await;
     assert!(paused.code == Some(0) && !is_alive(&pid), "{paused:?}");
     let pass = pass.end().await;
     assert_eq!(
@@ -307,32 +307,32 @@ async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
         "{pass:?}"
     );
     assert_eq!(
-        stage.answer(&call).await.verdict(),
+        setup.answer(&call).await.verdict(),
         ("cancelled", "cancelled")
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_runner_what_a_killed_one_left_is_ended() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    begin_shell(&stage, "echo $$ > shell; sleep 600").await;
-    let shell = stage.line("shell").await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    begin_shell(&setup, "echo $$ > shell; sleep 600").await;
+    let shell = setup.line("shell").await;
     let command = "sleep 600 & echo $! > orphan; wait";
-    let call = stage.ask(ToolCall::bash(command)).await;
-    let orphan = stage.line("orphan").await;
+    let call = setup.ask(ToolCall::bash(command)).await;
+    let orphan = setup.line("orphan").await;
     runner.kill();
     assert!(
         is_alive(&shell) && is_alive(&orphan),
         "the test needs orphans"
     );
-    let refused = stage.command(&["stop", &call]).await;
+    let refused = setup.command(&["stop", &call]).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(
         refused.log.contains("no runner is running") && refused.log.contains("pause --now"),
         "{refused:?}"
     );
-    let paused = stage.command(&["pause", "--now"]).await;
+    let paused = setup.command(&["pause", "--now"]).await;
     assert!(!is_alive(&shell) && !is_alive(&orphan), "{paused:?}");
     assert_eq!(paused.code, Some(0));
     assert!(
@@ -342,7 +342,7 @@ async fn without_a_runner_what_a_killed_one_left_is_ended() {
             && paused.out.contains("No runner is running"),
         "{paused:?}"
     );
-    let again = stage.command(&["pause", "--now"]).await;
+    let again = setup.command(&["pause", "--now"]).await;
     assert!(again.out.contains("Nothing was running."), "{again:?}");
 }
 
@@ -374,16 +374,16 @@ impl Tool for IgnoreCancel {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_does_not_end_is_named_and_a_runner_that_is_silent_too() {
-    let stage = RunnerFixture::new().await;
-    let home = Home::open_home(&stage.setting.home).expect("a home");
+    let setup = RunnerFixture::new().await;
+    let home = Home::open_home(&setup.setting.home).expect("a home");
     let _lock = RunnerLock::try_acquire(&home).expect("free");
     let gates = Arc::new([Notify::new(), Notify::new()]);
     let tools = ToolSet::new("test", Arc::clone(&gates)).with_tool::<IgnoreCancel>();
     let tools = ToolRegistry::new([tools.into_entries()]).expect("one tool");
-    let runner = RunnerInProcess::start(&stage, tools, RunnerSettings::default());
-    let call = stage.ask(ToolCall::new("Deaf", &json!({}))).await;
+    let runner = RunnerInProcess::start(&setup, tools, RunnerSettings::default());
+    let call = setup.ask(ToolCall::new("Deaf", &json!({}))).await;
     gates[0].notified().await;
-    let paused = stage.command(&["pause", "--now"]).await;
+    let paused = setup.command(&["pause", "--now"]).await;
     assert_eq!(paused.code, Some(1), "{paused:?}");
     assert!(
         paused
@@ -393,10 +393,10 @@ async fn a_call_that_does_not_end_is_named_and_a_runner_that_is_silent_too() {
     );
     gates[1].notify_one();
     // It came to its end, and says so.
-    assert_eq!(stage.answer(&call).await.text(), "done all the same");
+    assert_eq!(setup.answer(&call).await.text(), "done all the same");
     runner.stop().await;
 
-    let silent = stage.command(&["stop", "sh_1"]).await;
+    let silent = setup.command(&["stop", "sh_1"]).await;
     assert_eq!(silent.code, Some(124), "{silent:?}");
     let pid = std::process::id();
     assert!(
@@ -404,17 +404,17 @@ async fn a_call_that_does_not_end_is_named_and_a_runner_that_is_silent_too() {
             && silent.log.contains(&format!("`kill {pid}`")),
         "{silent:?}"
     );
-    let left = std::fs::read_dir(stage.setting.home.join("state/switches")).expect("a folder");
+    let left = std::fs::read_dir(setup.setting.home.join("state/switches")).expect("a folder");
     let names: Vec<_> = left.map(|file| file.expect("a file").file_name()).collect();
     assert_eq!(names, ["paused"], "no order is left for a later runner");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_in_the_foreground_dies_with_a_runner_that_is_killed() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    stage.ask(ToolCall::bash(&stubborn_command("pid"))).await;
-    let pid = stage.line("pid").await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    setup.ask(ToolCall::bash(&stubborn_command("pid"))).await;
+    let pid = setup.line("pid").await;
     runner.kill();
     // No other runner starts: the kernel ends it. What it had started itself is ended by the next one (survivors).
     wait_until("its end", || !is_alive(&pid)).await;

@@ -11,13 +11,13 @@ use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unreadable_request_spoils_no_page() {
-    let mut stage = RunnerFixture::new().await;
-    let before = stage.ask(ToolCall::bash("echo one >> ran")).await;
-    let bad = stage.ask(ToolCall::bash("echo bad >> ran")).await;
-    let worse = stage.ask(ToolCall::bash("echo worse >> ran")).await;
-    let after = stage.ask(ToolCall::bash("echo two >> ran")).await;
-    stage.stop_backend().await;
-    let db = stage.database();
+    let mut setup = RunnerFixture::new().await;
+    let before = setup.ask(ToolCall::bash("echo one >> ran")).await;
+    let bad = setup.ask(ToolCall::bash("echo bad >> ran")).await;
+    let worse = setup.ask(ToolCall::bash("echo worse >> ran")).await;
+    let after = setup.ask(ToolCall::bash("echo two >> ran")).await;
+    setup.stop_backend().await;
+    let db = setup.database();
     db.execute(
         "update requests set conversation_id = 'not a key' where request_id = ?1",
         [&bad],
@@ -28,28 +28,28 @@ async fn an_unreadable_request_spoils_no_page() {
         [&worse],
     )
     .expect("spoilt");
-    stage.start_backend().await;
-    let pass = stage.once().await;
+    setup.start_backend().await;
+    let pass = setup.once().await;
     assert_eq!(pass["pending"], 0, "{pass}");
     for id in [&before, &after] {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
     for id in [&bad, &worse] {
-        let answer = stage.answer(id).await;
+        let answer = setup.answer(id).await;
         assert_eq!(answer.verdict(), ("error", "invalid_args"));
         assert!(answer.text().contains("cannot be read"), "{answer:?}");
     }
-    let mut ran: Vec<String> = stage.read("ran").lines().map(str::to_owned).collect();
+    let mut ran: Vec<String> = setup.read("ran").lines().map(str::to_owned).collect();
     ran.sort_unstable();
     assert_eq!(ran, ["one", "two"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_offered_twice_in_a_page_and_again_later_runs_once() {
-    let mut stage = RunnerFixture::new().await;
-    let id = stage.ask(ToolCall::bash("echo ran >> effects")).await;
-    let offer_again = |stage: &RunnerFixture| {
-        let db = stage.database();
+    let mut setup = RunnerFixture::new().await;
+    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let offer_again = |setup: &RunnerFixture| {
+        let db = setup.database();
         db.execute(
             "insert into inbox (device_id, seq, place, type, request_id) \
              select device_id, (select max(seq) + 1 from inbox), 0, 'tool_request', request_id from requests \
@@ -63,37 +63,37 @@ async fn a_request_offered_twice_in_a_page_and_again_later_runs_once() {
         )
         .expect("moved on");
     };
-    stage.stop_backend().await;
-    offer_again(&stage);
-    stage.start_backend().await;
-    let pass = stage.once().await;
+    setup.stop_backend().await;
+    offer_again(&setup);
+    setup.start_backend().await;
+    let pass = setup.once().await;
     assert_eq!(
         (&pass["polled"], &pass["delivered"]),
         (&json!(1), &json!(1)),
         "{pass}"
     );
-    stage.stop_backend().await;
-    offer_again(&stage);
-    stage.start_backend().await;
-    let pass = stage.once().await;
+    setup.stop_backend().await;
+    offer_again(&setup);
+    setup.start_backend().await;
+    let pass = setup.once().await;
     assert_eq!(
         (&pass["polled"], &pass["executed"]),
         (&json!(0), &json!(0)),
         "{pass}"
     );
-    assert_eq!(stage.read("effects"), "ran\n");
+    assert_eq!(setup.read("effects"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for n in 0..5 {
-        stage
+        setup
             .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
             .await;
     }
-    stage.once().await;
-    let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+    setup.once().await;
+    let journal = rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))
         .expect("opens");
     assert_eq!(
         journal
@@ -101,21 +101,21 @@ async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
             .expect("forgotten"),
         1
     );
-    let pass = stage.once().await;
+    let pass = setup.once().await;
     assert_eq!(
         (&pass["polled"], &pass["executed"]),
         (&json!(0), &json!(0)),
         "{pass}"
     );
-    assert_eq!(stage.read("effects"), "0\n1\n2\n3\n4\n");
+    assert_eq!(setup.read("effects"), "0\n1\n2\n3\n4\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missed_event_is_found_by_looking_at_everything_open() {
-    let stage =
+    let setup =
         RunnerFixture::with_config("[backend]\nlist_open_ms = 100\nlistening_list_open_ms = 100\n")
             .await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let relay = Relay::before(&setup.setting.url).await;
     // A poll that never comes back with anything.
     let empty =
         json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
@@ -123,23 +123,23 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
         "events:listForDevice" => CallFate::say("200 OK", "", &empty.to_string()),
         _ => CallFate::Pass,
     });
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     wait_until("the look at the start to be over", || {
         !relay.calls("events:listOpenIds").is_empty()
     })
     .await;
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("echo found"))
         .await;
     assert!(answer.text().contains("found"), "{answer:?}");
     // While one runs that is found, its body is asked for once, however often it is listed.
-    let id = stage
+    let id = setup
         .ask(ToolCall::bash(
             "echo begun > begun; until [ -e go ]; do sleep 0.02; done",
         ))
         .await;
-    stage.line("begun").await;
+    setup.line("begun").await;
     let listed = || relay.calls("events:listOpenIds").len();
     let before = listed();
     wait_until("more looks", || listed() >= before + 3).await;
@@ -160,17 +160,17 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
         "{bodies:?}"
     );
     // A cancel is heard there, too.
-    stage.caller.cancel(&id).await;
+    setup.caller.cancel(&id).await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("cancelled", "cancelled")
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     let empty =
         json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
     relay.rule(move |path, _| match path {
@@ -186,14 +186,14 @@ async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
             "words".to_owned()
         };
         let args = json!({ "file_path": format!("{n}.txt"), "content": content });
-        asked.push(stage.ask(ToolCall::new("Write", &args)).await);
+        asked.push(setup.ask(ToolCall::new("Write", &args)).await);
     }
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     for id in &asked {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
     assert_eq!(
-        (stage.read("60.txt").len(), stage.read("69.txt").as_str()),
+        (setup.read("60.txt").len(), setup.read("69.txt").as_str()),
         (800_000, "words")
     );
     assert!(relay.calls("events:listOpen").len() >= 3);
@@ -201,14 +201,14 @@ async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     runner.logs("the catalog is published").await;
     // As a process leaves it behind that could not go on after the promise: accepted, and nobody at it.
     let args = json!({ "command": "echo ran >> effects" }).to_string();
     let id = punie_core::ids::RequestId::new();
     let hash = Sha256::digest([b"Bash\0".as_slice(), args.as_bytes()].concat()).to_vec();
-    let journal = rusqlite::Connection::open(stage.setting.home.join("state/journal.sqlite3"))
+    let journal = rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))
         .expect("opens");
     journal
         .busy_timeout(std::time::Duration::from_secs(30))
@@ -221,12 +221,12 @@ async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
             rusqlite::params![id.as_str(), args, hash],
         )
         .expect("inserted");
-    stage
+    setup
         .ask(ToolCall::bash("echo ran >> effects").with("requestId", json!(id.as_str())))
         .await;
-    assert_eq!(stage.answer(id.as_str()).await.outcome, "ok");
-    stage
+    assert_eq!(setup.answer(id.as_str()).await.outcome, "ok");
+    setup
         .wait_for_state(id.as_str(), RequestState::Delivered)
         .await;
-    assert_eq!(stage.read("effects"), "ran\n");
+    assert_eq!(setup.read("effects"), "ran\n");
 }

@@ -14,47 +14,47 @@ const TALK: &str = "echo first words; until [ -e go ]; do sleep 0.02; done; echo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_command_is_seen_before_it_ends() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
+    let id = setup
         .ask(ToolCall::bash(TALK).with("progress", json!(true)))
         .await;
     let pieces = wait_for_some("a piece", async || {
-        Some(stage.caller.progress_pieces(&id).await).filter(|p| !p.is_empty())
+        Some(setup.caller.progress_pieces(&id).await).filter(|p| !p.is_empty())
     })
     .await;
     assert_eq!(pieces, [json!({ "text": "first words\n" })]);
-    assert!(stage.caller.result(&id).await.is_none(), "it still runs");
-    stage.write("go", "");
-    assert_eq!(stage.answer(&id).await.text(), "first words\nlast words");
+    assert!(setup.caller.result(&id).await.is_none(), "it still runs");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&id).await.text(), "first words\nlast words");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_masked_in_what_is_shown_too() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
-    stage.caller.call_and_wait(ToolCall::bash("true")).await;
-    let token = std::fs::read_to_string(stage.setting.tokens().join("device"))
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
+    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    let token = std::fs::read_to_string(setup.setting.tokens().join("device"))
         .expect("there")
         .trim()
         .to_owned();
     // Once as it is, once with an escape sequence within it, which is gone from what is shown.
     let (half, rest) = token.split_at(token.len() / 2);
-    stage.write(
+    setup.write(
         "leak.txt",
         &format!(
             "before {token} then {half}\u{1b}[0m{rest} after\n{}\n",
             "x".repeat(300)
         ),
     );
-    let id = stage
+    let id = setup
         .ask(
             ToolCall::bash("cat leak.txt; until [ -e go ]; do sleep 0.02; done")
                 .with("progress", json!(true)),
         )
         .await;
     let pieces = wait_for_some("a piece", async || {
-        Some(stage.caller.progress_pieces(&id).await).filter(|p| !p.is_empty())
+        Some(setup.caller.progress_pieces(&id).await).filter(|p| !p.is_empty())
     })
     .await;
     let shown = Value::from(pieces).to_string();
@@ -62,30 +62,30 @@ async fn a_token_is_masked_in_what_is_shown_too() {
         shown.contains("before") && shown.contains("after") && !shown.contains(&token),
         "{shown}"
     );
-    stage.write("go", "");
-    stage.answer(&id).await;
+    setup.write("go", "");
+    setup.answer(&id).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_takes_no_progress_delays_no_result() {
-    let stage = RunnerFixture::new().await;
-    let proxy = FaultyProxy::before(&stage.setting.url);
+    let setup = RunnerFixture::new().await;
+    let proxy = FaultyProxy::before(&setup.setting.url);
     proxy.poison_those_with("events:appendProgress", ConnectionFault::BlackHole);
-    let _runner = stage.run_at(&proxy.url);
-    let id = stage
+    let _runner = setup.run_at(&proxy.url);
+    let id = setup
         .ask(ToolCall::bash(TALK).with("progress", json!(true)))
         .await;
     wait_until("a piece on its way", || proxy.marked_requests() > 0).await;
-    stage.write("go", "");
-    assert_eq!(stage.answer(&id).await.text(), "first words\nlast words");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&id).await.text(), "first words\nlast words");
     assert_eq!(proxy.marked_requests(), 1, "one at a time, none again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_is_learned_from_the_answer_to_a_piece() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let id = stage
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let id = setup
         .ask(
             ToolCall::bash("while :; do echo again; sleep 0.1; done").with("progress", json!(true)),
         )
@@ -100,24 +100,24 @@ async fn a_cancel_is_learned_from_the_answer_to_a_piece() {
             CallFate::Pass
         }
     });
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     wait_until("a piece", || {
         !relay.calls("events:appendProgress").is_empty()
     })
     .await;
-    stage.caller.cancel(&id).await;
+    setup.caller.cancel(&id).await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("cancelled", "cancelled")
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_told_where_the_owner_wants_none() {
-    let stage = RunnerFixture::with_config("[backend]\nprogress_ms = 0\n").await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let _runner = stage.run_at(&relay.url);
-    let answer = stage
+    let setup = RunnerFixture::with_config("[backend]\nprogress_ms = 0\n").await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let _runner = setup.run_at(&relay.url);
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("echo a; sleep 1.3; echo b").with("progress", json!(true)))
         .await;
@@ -127,21 +127,21 @@ async fn nothing_is_told_where_the_owner_wants_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn send_shows_it_beside_the_answer() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
     let args = json!({ "command": TALK }).to_string();
-    let caller = &stage.caller;
+    let caller = &setup.caller;
     let variables = [
         ("PUNIE_CALLER_TOKEN", caller.token.as_ref()),
         ("PUNIE_DEVICE", caller.device.as_ref()),
     ];
     let send = RunningProgram::start_with(
-        &stage.setting,
+        &setup.setting,
         &["--log", "off", "send", "Bash", &args, "--progress"],
         &variables,
     );
     send.logs("first words\n").await;
-    stage.write("go", "");
+    setup.write("go", "");
     let ended = send.end().await;
     assert_eq!(
         (ended.code, ended.out.as_str()),
@@ -155,11 +155,11 @@ const CHATTER: &str = "echo begun > begun; until [ -e go ]; do echo word; sleep 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does() {
-    let stage = RunnerFixture::with_config("[limits]\nlease_renew_ms = 1000\n").await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash(CHATTER)).await;
-    stage.line("begun").await;
+    let setup = RunnerFixture::with_config("[limits]\nlease_renew_ms = 1000\n").await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let _runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash(CHATTER)).await;
+    setup.line("begun").await;
     let told = || relay.calls("events:appendProgress").len();
     // It has run for longer than any pause between pieces.
     wait_until("renewals of the lease", || {
@@ -168,11 +168,11 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     .await;
     assert_eq!(told(), 0, "nobody listens");
     // Reading is no sign of listening: a query cannot write.
-    assert!(stage.caller.progress_pieces(&id).await.is_empty());
+    assert!(setup.caller.progress_pieces(&id).await.is_empty());
 
-    assert_eq!(stage.caller.watch_progress(&id).await, "watching");
+    assert_eq!(setup.caller.watch_progress(&id).await, "watching");
     let pieces = wait_for_some("a piece", async || {
-        Some(stage.caller.progress_pieces(&id).await).filter(|p| !p.is_empty())
+        Some(setup.caller.progress_pieces(&id).await).filter(|p| !p.is_empty())
     })
     .await;
     assert!(
@@ -184,7 +184,7 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     );
     wait_until("more pieces", || told() >= 2).await;
 
-    stage.advance_backend(61_000);
+    setup.advance_backend(61_000);
     // The reply to a piece says so, or that to a renewal of the lease, whichever comes first.
     wait_until("word that nobody listens", || {
         ["events:appendProgress", "events:claim"]
@@ -208,6 +208,6 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     })
     .await;
     assert_eq!(told(), before, "nobody listens any more");
-    stage.write("go", "");
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    setup.write("go", "");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }

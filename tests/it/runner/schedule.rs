@@ -21,8 +21,8 @@ async fn idle_polls(
     skipped: usize,
     waits: usize,
 ) -> Vec<Duration> {
-    let stage = RunnerFixture::with_unheld_polls("").await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::with_unheld_polls("").await;
+    let relay = Relay::before(&setup.setting.url).await;
     if asked {
         relay.rule(|path, _| match path {
             POLL => CallFate::Alter(|answer| answer["value"]["nextPollMs"] = json!(7_000)),
@@ -35,7 +35,7 @@ async fn idle_polls(
         settings.poll.jitter = 0.0;
     });
     let runner = RunnerInProcess::with_stepped_time(
-        &stage,
+        &setup,
         &relay.url,
         ToolRegistry::new([]).expect("no names, none twice"),
         settings,
@@ -83,8 +83,8 @@ async fn only_the_schedule_polls_an_idle_backend() {
 /// However often an outage makes the look at everything open due, one attempt after the other is made.
 #[tokio::test]
 async fn a_long_outage_does_not_multiply_the_looks_at_what_is_open() {
-    let stage = RunnerFixture::with_unheld_polls("").await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::with_unheld_polls("").await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, _| match path {
         "events:listOpenIds" => CallFate::say("503 Service Unavailable", "", "{}"),
         _ => CallFate::Pass,
@@ -96,7 +96,7 @@ async fn a_long_outage_does_not_multiply_the_looks_at_what_is_open() {
         settings.poll.list_open = Duration::from_secs(20);
     });
     let runner = RunnerInProcess::with_stepped_time(
-        &stage,
+        &setup,
         &relay.url,
         ToolRegistry::new([]).expect("no names, none twice"),
         settings,

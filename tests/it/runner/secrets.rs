@@ -13,27 +13,27 @@ use crate::harness::wait::wait_for_some;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
-    let stage = RunnerFixture::new().await;
-    let token_file = stage.setting.tokens().join("device");
+    let setup = RunnerFixture::new().await;
+    let token_file = setup.setting.tokens().join("device");
     // Once with the token that an earlier life left, once with one of a session that this life opened.
     for reopened in [false, true] {
         if reopened {
             std::fs::remove_file(&token_file).expect("removed");
         }
-        let runner = stage.run();
-        stage.caller.call_and_wait(ToolCall::bash("true")).await;
+        let runner = setup.run();
+        setup.caller.call_and_wait(ToolCall::bash("true")).await;
         let token = std::fs::read_to_string(&token_file)
             .expect("there")
             .trim()
             .to_owned();
         assert!(token.len() > 20, "a token: {}", token.len());
-        stage.write("leak.txt", &format!("before {token} after\n"));
+        setup.write("leak.txt", &format!("before {token} after\n"));
         // Cut before it is masked, in the middle of the token.
-        stage.write(
+        setup.write(
             "long.txt",
             &format!("before {}{token}{}\n", ".".repeat(973), "-".repeat(3_000)),
         );
-        let long = stage
+        let long = setup
             .caller
             .call_and_wait(ToolCall::new("Read", &json!({ "file_path": "long.txt" })))
             .await;
@@ -54,7 +54,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
         ];
         let mut handle = None;
         for ask in asks {
-            let answer = stage.caller.call_and_wait(ask).await;
+            let answer = setup.caller.call_and_wait(ask).await;
             assert!(!answer.raw.contains(&token), "{answer:?}");
             assert!(
                 answer.text().contains("before") && answer.payload["meta"]["redactions"].is_u64(),
@@ -69,12 +69,12 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
             "ReadOutput",
             &json!({ "handle": handle.expect("the large output was kept"), "limit": 1 }),
         );
-        let kept = stage.caller.call_and_wait(kept).await;
+        let kept = setup.caller.call_and_wait(kept).await;
         assert!(
             kept.text().contains("before") && !kept.raw.contains(&token),
             "{kept:?}"
         );
-        for file in std::fs::read_dir(stage.setting.home.join("state/outputs")).expect("the folder")
+        for file in std::fs::read_dir(setup.setting.home.join("state/outputs")).expect("the folder")
         {
             let bytes = std::fs::read(file.expect("an entry").path()).expect("readable");
             assert!(
@@ -89,21 +89,21 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
-    stage.caller.call_and_wait(ToolCall::bash("true")).await;
-    let token = std::fs::read_to_string(stage.setting.tokens().join("device"))
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
+    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    let token = std::fs::read_to_string(setup.setting.tokens().join("device"))
         .expect("there")
         .trim()
         .to_owned();
-    stage.write("token", &token);
+    setup.write("token", &token);
     // The second half comes when the first is known to have been read: what stood before it is kept by then.
     let command = "t=$(<token); printf 'before\\n%s' \"${t:0:20}\"; until [ -e go ]; do sleep 0.02; done; \
                    printf '%s\\nafter\\n' \"${t:20}\"; printf 'x%s' \"$t\" | base64";
-    let id = stage.ask(ToolCall::bash(command)).await;
-    stage.wait_for_stored_output(&id, "before").await;
-    stage.write("go", "");
-    let answer = stage.answer(&id).await;
+    let id = setup.ask(ToolCall::bash(command)).await;
+    setup.wait_for_stored_output(&id, "before").await;
+    setup.write("go", "");
+    let answer = setup.answer(&id).await;
     let text = answer.text();
     assert!(
         text.starts_with("before\n[REDACTED:secret]\nafter\n"),
@@ -122,14 +122,14 @@ async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the_runner_runs() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     let variables: [(&str, &OsStr); 2] = [
         ("MY_API_KEY", "withheld-0123456789".as_ref()),
         ("MY_TOKEN_MODE", "disabled".as_ref()),
     ];
-    let _runner = RunningProgram::start_with(&stage.setting, &["run"], &variables);
+    let _runner = RunningProgram::start_with(&setup.setting, &["run"], &variables);
     let said = async |command: &str| {
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash(command))
             .await
@@ -140,7 +140,7 @@ async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the
         "[]\n[REDACTED:secret] disabled"
     );
     assert_eq!(said("echo stored-9876543210").await, "stored-9876543210");
-    let home = Home::open_home(&stage.setting.home).expect("the home");
+    let home = Home::open_home(&setup.setting.home).expect("the home");
     SecretStore::in_home(&home)
         .set_secret("late", &Secret::new("stored-9876543210".to_owned()))
         .expect("kept");
@@ -152,8 +152,8 @@ async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_shells_start_files_assign_behind_a_guard_is_masked() {
-    let stage = RunnerFixture::new().await;
-    let user_home = &stage.setting.logs;
+    let setup = RunnerFixture::new().await;
+    let user_home = &setup.setting.logs;
     let guarded = "case $- in *i*) ;; *) return;; esac\nexport OPENAI_API_KEY=\"bashrc-0123456789\"\n\
                    KEY_MODE=disabled\nexport GH_TOKEN=$(echo made-0123456789)\nEDITOR=plain-0123456789\n";
     std::fs::write(user_home.join(".bashrc"), guarded).expect("written");
@@ -165,9 +165,9 @@ async fn what_a_shells_start_files_assign_behind_a_guard_is_masked() {
     rustix::fs::mkfifoat(rustix::fs::CWD, user_home.join(".zshrc"), 0o600.into()).expect("a pipe");
     let huge = std::fs::File::create(user_home.join(".zshenv")).expect("made");
     huge.set_len(1 << 40).expect("sparse");
-    let _runner = stage.run();
+    let _runner = setup.run();
     let said = async |command: &str| {
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::bash(command))
             .await

@@ -10,9 +10,9 @@ use crate::harness::wait::{wait_for_some, wait_until};
 /// Prints a line whenever it is told to, and says who it is.
 const COUNTER: &str = "echo $$ > pid; n=0; while :; do until [ -e go$n ]; do sleep 0.02; done; echo line $n; n=$((n+1)); done";
 
-async fn begin_shell(stage: &RunnerFixture, command: &str) -> String {
+async fn begin_shell(setup: &RunnerFixture, command: &str) -> String {
     let args = json!({"command": command, "run_in_background": true, "description": "A test"});
-    let begun = stage
+    let begun = setup
         .caller
         .call_and_wait(ToolCall::new("Bash", &args))
         .await;
@@ -20,8 +20,8 @@ async fn begin_shell(stage: &RunnerFixture, command: &str) -> String {
     begun.text()
 }
 
-async fn shell_status(stage: &RunnerFixture, args: serde_json::Value) -> String {
-    stage
+async fn shell_status(setup: &RunnerFixture, args: serde_json::Value) -> String {
+    setup
         .caller
         .call_and_wait(ToolCall::new("ShellStatus", &args))
         .await
@@ -29,18 +29,18 @@ async fn shell_status(stage: &RunnerFixture, args: serde_json::Value) -> String 
 }
 
 /// The same, asked again until it shows this: one call waits for half a minute at most.
-async fn status_with(stage: &RunnerFixture, args: serde_json::Value, words: &str) -> String {
+async fn status_with(setup: &RunnerFixture, args: serde_json::Value, words: &str) -> String {
     wait_for_some(words, async || {
-        let shown = shell_status(stage, args.clone()).await;
+        let shown = shell_status(setup, args.clone()).await;
         shown.contains(words).then_some(shown)
     })
     .await
 }
 
-async fn waited_for(stage: &RunnerFixture, pattern: &str) -> String {
+async fn waited_for(setup: &RunnerFixture, pattern: &str) -> String {
     let args = json!({"shell_id": "sh_1", "pattern": pattern, "wait_ms": 30_000});
     let line = pattern.trim_start_matches('^').trim_end_matches('$');
-    status_with(stage, args, &format!("\n{line}\n")).await
+    status_with(setup, args, &format!("\n{line}\n")).await
 }
 
 /// The handle that an answer names.
@@ -53,28 +53,28 @@ fn find_handle(text: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_life() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    begin_shell(&stage, COUNTER).await;
-    let pid = stage.line("pid").await;
-    stage.write("go0", "");
-    let before = waited_for(&stage, "line 0").await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    begin_shell(&setup, COUNTER).await;
+    let pid = setup.line("pid").await;
+    setup.write("go0", "");
+    let before = waited_for(&setup, "line 0").await;
     runner.kill();
     assert!(is_alive(&pid), "a crash does not end it");
     // Printed while nobody reads.
-    stage.write("go1", "");
+    setup.write("go1", "");
 
-    let runner = stage.run();
-    let after = waited_for(&stage, "line 1").await;
+    let runner = setup.run();
+    let after = waited_for(&setup, "line 1").await;
     assert!(
         after.contains(&format!("Shell sh_1 (pid {pid}): running for "))
             && after.contains("A test"),
         "{after}"
     );
-    stage.write("go2", "");
-    let last = waited_for(&stage, "line 2").await;
+    setup.write("go2", "");
+    let last = waited_for(&setup, "line 2").await;
     assert!(last.contains("\nline 2\n"));
-    let whole = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
+    let whole = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
     assert!(whole.contains("\nline 0\nline 1\nline 2\n"), "{whole}");
     assert_eq!(
         find_handle(&before),
@@ -82,7 +82,7 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
         "its output goes on under the same name"
     );
     let args = json!({"handle": find_handle(&last)});
-    let kept = stage
+    let kept = setup
         .caller
         .call_and_wait(ToolCall::new("ReadOutput", &args))
         .await
@@ -92,7 +92,7 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
         "{kept}"
     );
 
-    let task = stage
+    let task = setup
         .caller
         .call_and_wait(ToolCall::new("TaskOutput", &json!({"task_id": "sh_1"})))
         .await
@@ -101,7 +101,7 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
         task.contains("running for ") && task.contains("line 2"),
         "a shell is a task too: {task}"
     );
-    let tasks = stage
+    let tasks = setup
         .caller
         .call_and_wait(ToolCall::new("TaskOutput", &json!({})))
         .await
@@ -110,34 +110,34 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
 
     // A second shell does not get the first one's name.
     assert!(
-        begin_shell(&stage, "sleep 600")
+        begin_shell(&setup, "sleep 600")
             .await
             .starts_with("Shell sh_2 ")
     );
     runner.kill();
-    let _runner = stage.run();
-    let killed = stage
+    let _runner = setup.run();
+    let killed = setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
     assert!(killed.text().contains("stopped with SIGTERM"), "{killed:?}");
     assert!(!is_alive(&pid));
-    let again = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
+    let again = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
     assert!(
         again.contains("exit code not known (the runner was restarted while it ran)"),
         "{again}"
     );
-    let listed = shell_status(&stage, json!({})).await;
+    let listed = shell_status(&setup, json!({})).await;
     assert!(
         listed.contains("sh_2") && listed.contains("running for"),
         "{listed}"
     );
-    stage
+    setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_2"})))
         .await;
     wait_until("no named pipe", || {
-        std::fs::read_dir(stage.setting.home.join("state/shells"))
+        std::fs::read_dir(setup.setting.home.join("state/shells"))
             .expect("there")
             .next()
             .is_none()
@@ -147,23 +147,23 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     let marker = format!("7{:07}", std::process::id());
     let daemon =
         format!("(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)')");
-    begin_shell(&stage, &format!("{daemon}; echo $$ > pid; sleep 600")).await;
-    stage.line("pid").await;
+    begin_shell(&setup, &format!("{daemon}; echo $$ > pid; sleep 600")).await;
+    setup.line("pid").await;
     wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     runner.kill();
-    let _runner = stage.run();
+    let _runner = setup.run();
     assert!(
-        shell_status(&stage, json!({"shell_id": "sh_1"}))
+        shell_status(&setup, json!({"shell_id": "sh_1"}))
             .await
             .contains("running for")
     );
     assert_eq!(processes_with_argument(&marker).len(), 1);
-    stage
+    setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
@@ -173,12 +173,12 @@ async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_said_not_to_be_known()
  {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    begin_shell(&stage, COUNTER).await;
-    let pid = stage.line("pid").await;
-    stage.write("go0", "");
-    waited_for(&stage, "line 0").await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    begin_shell(&setup, COUNTER).await;
+    let pid = setup.line("pid").await;
+    setup.write("go0", "");
+    waited_for(&setup, "line 0").await;
     runner.kill();
     let process = pid
         .parse()
@@ -188,15 +188,15 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
     rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("it is ours");
     wait_until("its end", || !is_alive(&pid)).await;
 
-    let runner = stage.run();
-    let lost = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
+    let runner = setup.run();
+    let lost = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
     let words = "ended while the runner was not there; last seen running ";
     assert!(lost.contains("sh_1") && lost.contains(words), "{lost}");
     assert!(
         lost.contains("\nline 0\n") && lost.contains("its exit code is not known"),
         "{lost}"
     );
-    let kept = stage
+    let kept = setup
         .caller
         .call_and_wait(ToolCall::new(
             "ReadOutput",
@@ -205,7 +205,7 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
         .await
         .text();
     assert!(kept.contains("1\tline 0\n"), "{kept}");
-    let killed = stage
+    let killed = setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
@@ -213,30 +213,30 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
         killed.outcome == "ok" && killed.text().contains("is over: ended while"),
         "{killed:?}"
     );
-    assert!(shell_status(&stage, json!({})).await.contains(words));
+    assert!(shell_status(&setup, json!({})).await.contains(words));
     // It stays so.
     runner.kill();
-    let _runner = stage.run();
-    assert!(shell_status(&stage, json!({})).await.contains(words));
+    let _runner = setup.run();
+    assert!(shell_status(&setup, json!({})).await.contains(words));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shell_that_ended_before_a_crash_is_not_lost() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     begin_shell(
-        &stage,
+        &setup,
         "echo one; until [ -e go ]; do sleep 0.02; done; exit 3",
     )
     .await;
-    stage.write("go", "");
+    setup.write("go", "");
     let end = json!({"shell_id": "sh_1", "wait_ms": 30_000});
-    status_with(&stage, end, "exit code 3").await;
-    let noted = || stage.journal()?.list_shell_rows().ok()?.pop()?.exit.code;
+    status_with(&setup, end, "exit code 3").await;
+    let noted = || setup.journal()?.list_shell_rows().ok()?.pop()?.exit.code;
     wait_for_some("its end in the journal", async || noted()).await;
     runner.kill();
-    let _runner = stage.run();
-    let shown = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
+    let _runner = setup.run();
+    let shown = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
     assert!(
         shown.contains("ended before the runner was restarted, exit code 3")
             && shown.contains("\none\n"),
@@ -246,26 +246,26 @@ async fn a_shell_that_ended_before_a_crash_is_not_lost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_that_ended_before_a_crash_says_how_and_reads_as_it_did() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     let command =
         "printf '\\033[32mgreen\\033[0m\\n'; until [ -e go ]; do sleep 0.02; done; exit 3";
     let args = json!({"command": command, "run_in_background": true, "tty": true, "yield_ms": 250});
-    stage
+    setup
         .caller
         .call_and_wait(ToolCall::new("Bash", &args))
         .await;
-    waited_for(&stage, "green").await;
-    stage.write("go", "");
+    waited_for(&setup, "green").await;
+    setup.write("go", "");
     let end = json!({"shell_id": "sh_1", "wait_ms": 30_000});
-    status_with(&stage, end, "exit code 3").await;
-    let noted = || stage.journal()?.list_shell_rows().ok()?.pop()?.exit.code;
+    status_with(&setup, end, "exit code 3").await;
+    let noted = || setup.journal()?.list_shell_rows().ok()?.pop()?.exit.code;
     wait_for_some("its end in the journal", async || noted()).await;
     runner.kill();
 
-    let _runner = stage.run();
+    let _runner = setup.run();
     for since in [None, Some(3)] {
-        let shown = shell_status(&stage, json!({"shell_id": "sh_1", "since": since})).await;
+        let shown = shell_status(&setup, json!({"shell_id": "sh_1", "since": since})).await;
         assert!(
             shown.contains("ended before the runner was restarted, exit code 3"),
             "{shown}"
@@ -283,15 +283,15 @@ async fn a_terminal_that_ended_before_a_crash_says_how_and_reads_as_it_did() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_ends_shells_and_the_next_life_says_so() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    begin_shell(&stage, COUNTER).await;
-    let pid = stage.line("pid").await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    begin_shell(&setup, COUNTER).await;
+    let pid = setup.line("pid").await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
     assert!(!is_alive(&pid), "nothing goes on unattended");
-    let _runner = stage.run();
-    let listed = shell_status(&stage, json!({})).await;
+    let _runner = setup.run();
+    let listed = shell_status(&setup, json!({})).await;
     assert!(
         listed.contains("sh_1 ") && listed.contains("ended with the runner, which was stopped "),
         "{listed}"
@@ -300,18 +300,18 @@ async fn a_stop_ends_shells_and_the_next_life_says_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_and_said_to_be() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let answer = stage
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("sleep 600 & echo $! > pid; echo hi"))
         .await;
     assert!(answer.text().contains("Kept as shell sh_1"), "{answer:?}");
-    let pid = stage.line("pid").await;
+    let pid = setup.line("pid").await;
     runner.kill();
     assert!(is_alive(&pid), "the test needs an orphan");
-    let _runner = stage.run();
-    let listed = shell_status(&stage, json!({})).await;
+    let _runner = setup.run();
+    let listed = shell_status(&setup, json!({})).await;
     assert!(
         listed.contains(
             "ended, exit code 0; what it had left running was ended after the runner was killed"
@@ -323,28 +323,28 @@ async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_an
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothing() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     begin_shell(
-        &stage,
+        &setup,
         "echo $$ > pid; until [ -e go ]; do sleep 0.02; done; seq 1 1000000; echo $? > done; sleep 600",
     )
     .await;
-    let pid = stage.line("pid").await;
+    let pid = setup.line("pid").await;
     runner.kill();
-    stage.write("go", "");
+    setup.write("go", "");
     // Seven megabytes do not fit into any pipe: it waits for a reader.
-    assert!(is_alive(&pid) && stage.read("done").is_empty());
-    let _runner = stage.run();
-    assert_eq!(stage.line("done").await, "0", "no broken pipe");
+    assert!(is_alive(&pid) && setup.read("done").is_empty());
+    let _runner = setup.run();
+    assert_eq!(setup.line("done").await, "0", "no broken pipe");
     assert!(
-        waited_for(&stage, "^1000000$")
+        waited_for(&setup, "^1000000$")
             .await
             .contains("\n1000000\n")
     );
-    let shown = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
+    let shown = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
     let args = json!({"handle": find_handle(&shown), "offset": 999_999});
-    let kept = stage
+    let kept = setup
         .caller
         .call_and_wait(ToolCall::new("ReadOutput", &args))
         .await
@@ -354,7 +354,7 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
         "{kept}"
     );
     // Nobody else would: it outlives the runner of this test.
-    stage
+    setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
@@ -364,21 +364,21 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
 /// Answers each line that is typed, and says who it is.
 const ANSWERER: &str = "echo $$ > pid; while read -r line; do echo \"got $line\"; done";
 
-async fn begin_terminal(stage: &RunnerFixture) -> String {
+async fn begin_terminal(setup: &RunnerFixture) -> String {
     let args = json!({"command": ANSWERER, "run_in_background": true, "tty": true});
-    let begun = stage
+    let begun = setup
         .caller
         .call_and_wait(ToolCall::new("Bash", &args))
         .await;
     assert_eq!(begun.outcome, "ok", "{begun:?}");
-    let pid = stage.line("pid").await;
-    type_text(stage, "one").await;
+    let pid = setup.line("pid").await;
+    type_text(setup, "one").await;
     pid
 }
 
-async fn type_text(stage: &RunnerFixture, text: &str) {
+async fn type_text(setup: &RunnerFixture, text: &str) {
     let args = json!({"shell_id": "sh_1", "text": text, "pattern": format!("^got {text}"), "wait_ms": 30_000});
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::new("WriteShell", &args))
         .await
@@ -391,24 +391,24 @@ async fn type_text(stage: &RunnerFixture, text: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let pid = begin_terminal(&stage).await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let pid = begin_terminal(&setup).await;
     runner.kill();
     assert!(is_alive(&pid), "a crash does not end it");
 
-    let runner = stage.run();
-    type_text(&stage, "two").await;
+    let runner = setup.run();
+    type_text(&setup, "two").await;
     // A second time, from the process that holds it still.
     runner.kill();
-    let _runner = stage.run();
-    type_text(&stage, "three").await;
-    let whole = shell_status(&stage, json!({"shell_id": "sh_1"})).await;
+    let _runner = setup.run();
+    type_text(&setup, "three").await;
+    let whole = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
     assert!(
         whole.contains("\none\ngot one\ntwo\ngot two\nthree\ngot three\n"),
         "{whole}"
     );
-    let sockets = || std::fs::read_dir(stage.setting.home.join("state/shells")).expect("there");
+    let sockets = || std::fs::read_dir(setup.setting.home.join("state/shells")).expect("there");
     let socket = sockets()
         .next()
         .expect("one")
@@ -421,7 +421,7 @@ async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner()
         1,
         "the process that holds the terminal"
     );
-    let killed = stage
+    let killed = setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
@@ -433,28 +433,28 @@ async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
-    let stage = RunnerFixture::with_config("[limits]\nkeep_shells = true\n").await;
-    let runner = stage.run();
-    let terminal = begin_terminal(&stage).await;
-    begin_shell(&stage, &COUNTER.replace("> pid", "> second")).await;
-    let plain = stage.line("second").await;
-    stage.write("go0", "");
+    let setup = RunnerFixture::with_config("[limits]\nkeep_shells = true\n").await;
+    let runner = setup.run();
+    let terminal = begin_terminal(&setup).await;
+    begin_shell(&setup, &COUNTER.replace("> pid", "> second")).await;
+    let plain = setup.line("second").await;
+    setup.write("go0", "");
     let second = json!({"shell_id": "sh_2", "pattern": "line 0", "wait_ms": 30_000});
-    status_with(&stage, second, "line 0").await;
+    status_with(&setup, second, "line 0").await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
     assert!(is_alive(&terminal) && is_alive(&plain), "both go on");
 
-    let _runner = stage.run();
-    type_text(&stage, "two").await;
-    stage.write("go1", "");
+    let _runner = setup.run();
+    type_text(&setup, "two").await;
+    setup.write("go1", "");
     let second = json!({"shell_id": "sh_2", "pattern": "line 1", "wait_ms": 30_000});
-    let shown = status_with(&stage, second, "line 1").await;
+    let shown = status_with(&setup, second, "line 1").await;
     assert!(shown.contains("running for "), "{shown}");
-    let whole = shell_status(&stage, json!({"shell_id": "sh_2"})).await;
+    let whole = shell_status(&setup, json!({"shell_id": "sh_2"})).await;
     assert!(whole.contains("\nline 0\nline 1\n"), "{whole}");
     for shell in ["sh_1", "sh_2"] {
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new(
                 "KillShell",

@@ -26,12 +26,12 @@ fn refuse_above(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_is_too_large_for_the_backend_is_shrunk_once_and_delivered() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(refuse_above(5_000, true));
-    let _runner = stage.run_at(&relay.url);
-    let id = stage.ask(ToolCall::bash("seq 1 4000")).await;
-    let answer = stage.answer(&id).await;
+    let _runner = setup.run_at(&relay.url);
+    let id = setup.ask(ToolCall::bash("seq 1 4000")).await;
+    let answer = setup.answer(&id).await;
     assert!(
         answer.raw.len() <= 5_000 && answer.payload["meta"]["truncated"] == true,
         "{answer:?}"
@@ -40,17 +40,17 @@ async fn a_result_that_is_too_large_for_the_backend_is_shrunk_once_and_delivered
         answer.text().contains('1') && answer.text().contains("4000"),
         "head and tail: {answer:?}"
     );
-    stage.wait_for_state(&id, RequestState::Delivered).await;
+    setup.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(relay.posts(&id), (2, 1), "shrunk once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_names_no_limit_gets_less_and_less_until_it_fits() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(refuse_above(1_500, false));
-    let _runner = stage.run_at(&relay.url);
-    let answer = stage
+    let _runner = setup.run_at(&relay.url);
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("seq 1 4000"))
         .await;
@@ -62,8 +62,8 @@ async fn a_backend_that_names_no_limit_gets_less_and_less_until_it_fits() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn something_on_the_way_that_takes_less_gets_less() {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|path, args| match args["payload"].as_str() {
         Some(payload) if path == "events:appendResult" && payload.len() > 9_000 => CallFate::say(
             "413 Content Too Large",
@@ -72,8 +72,8 @@ async fn something_on_the_way_that_takes_less_gets_less() {
         ),
         _ => CallFate::Pass,
     });
-    let _runner = stage.run_at(&relay.url);
-    let answer = stage
+    let _runner = setup.run_at(&relay.url);
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("seq 1 4000"))
         .await;
@@ -85,31 +85,31 @@ async fn something_on_the_way_that_takes_less_gets_less() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_arguments_and_results_come_through_whole() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     // Many large requests that each grow when they are escaped: more than one page, and a long list of open work.
     let content: String = "\"quoted\\ and \u{1f980}\"\n".repeat(20_000);
     let mut asked = Vec::new();
     for n in 0..12 {
         let args = json!({ "file_path": format!("big-{n}"), "content": content });
-        asked.push(stage.ask(ToolCall::new("Write", &args).of("talk")).await);
+        asked.push(setup.ask(ToolCall::new("Write", &args).of("talk")).await);
     }
     let big = ToolCall::new(
         "Read",
         &json!({ "file_path": "big-0", "max_chars": 200_000 }),
     )
     .of("talk");
-    let big = stage.ask(big).await;
-    let pass = stage.once().await;
+    let big = setup.ask(big).await;
+    let pass = setup.once().await;
     assert_eq!(
         (&pass["polled"], &pass["delivered"]),
         (&json!(13), &json!(13)),
         "{pass}"
     );
     for n in 0..12 {
-        assert_eq!(stage.read(&format!("big-{n}")), content);
+        assert_eq!(setup.read(&format!("big-{n}")), content);
     }
     for id in &asked {
-        assert_eq!(stage.answer(id).await.outcome, "ok");
+        assert_eq!(setup.answer(id).await.outcome, "ok");
     }
-    assert!(stage.answer(&big).await.raw.len() > 40_000);
+    assert!(setup.answer(&big).await.raw.len() > 40_000);
 }

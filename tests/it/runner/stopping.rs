@@ -11,27 +11,27 @@ use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_may_finish_within_the_grace() {
-    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 3600000\n").await;
-    let runner = stage.run();
+    let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 3600000\n").await;
+    let runner = setup.run();
     let gate = "echo here > began; until [ -e go ]; do sleep 0.02; done; echo the end";
-    let id = stage.ask(ToolCall::bash(gate).of("talk")).await;
-    stage.line("began").await;
-    let behind = stage
+    let id = setup.ask(ToolCall::bash(gate).of("talk")).await;
+    setup.line("began").await;
+    let behind = setup
         .ask(ToolCall::bash("echo ran > behind").of("talk"))
         .await;
-    stage
+    setup
         .wait_for_state(&behind, punie_engine::journal::RequestState::Accepted)
         .await;
     wait_for_some("the device to be seen", async || {
-        stage.caller.sees_online().await.then_some(())
+        setup.caller.sees_online().await.then_some(())
     })
     .await;
     runner.terminate();
     runner.logs("asked to stop").await;
-    stage.write("go", "");
+    setup.write("go", "");
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let answer = stage
+    let answer = setup
         .caller
         .result(&id)
         .await
@@ -41,29 +41,29 @@ async fn a_command_may_finish_within_the_grace() {
         "{answer:?}"
     );
     assert!(
-        !stage.caller.sees_online().await,
+        !setup.caller.sees_online().await,
         "the last word is that it is away"
     );
     // What had not begun waits for the next life.
-    assert_eq!(stage.read("behind"), "");
-    stage.once().await;
-    assert_eq!(stage.answer(&behind).await.outcome, "ok");
+    assert_eq!(setup.read("behind"), "");
+    setup.once().await;
+    assert_eq!(setup.answer(&behind).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_does_not_finish_is_ended_and_answered_as_interrupted() {
-    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
-    let runner = stage.run();
-    let id = stage
+    let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
+    let runner = setup.run();
+    let id = setup
         .ask(ToolCall::bash(
             "echo half of it; sleep 600 & echo $! > child; wait",
         ))
         .await;
-    let child = stage.line("child").await;
+    let child = setup.line("child").await;
     runner.terminate();
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let answer = stage
+    let answer = setup
         .caller
         .result(&id)
         .await
@@ -71,19 +71,19 @@ async fn a_command_that_does_not_finish_is_ended_and_answered_as_interrupted() {
     assert_eq!(answer.verdict(), ("error", "interrupted"));
     assert!(answer.text().contains("half of it"), "{answer:?}");
     assert!(!is_alive(&child));
-    assert!(!stage.caller.sees_online().await);
+    assert!(!setup.caller.sees_online().await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stubborn_command_is_killed_and_answered() {
-    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
-    let runner = stage.run();
+    let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
+    let runner = setup.run();
     let command = "trap '' INT TERM; echo $$ > child; echo half of it; while :; do sleep 1; done";
-    let id = stage.ask(ToolCall::bash(command)).await;
-    let child = stage.line("child").await;
+    let id = setup.ask(ToolCall::bash(command)).await;
+    let child = setup.line("child").await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    let answer = stage
+    let answer = setup
         .caller
         .result(&id)
         .await
@@ -95,11 +95,11 @@ async fn a_stubborn_command_is_killed_and_answered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_request_to_stop_hurries() {
     // Without the hurry this would take an hour.
-    let stage = RunnerFixture::with_config("[limits]\ndrain_ms = 3600000\n").await;
-    let runner = stage.run();
+    let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 3600000\n").await;
+    let runner = setup.run();
     let command = "trap '' INT TERM; echo $$ > child; while :; do sleep 1; done";
-    let id = stage.ask(ToolCall::bash(command)).await;
-    let child = stage.line("child").await;
+    let id = setup.ask(ToolCall::bash(command)).await;
+    let child = setup.line("child").await;
     runner.terminate();
     runner.logs("asked to stop").await;
     runner.terminate();
@@ -111,40 +111,40 @@ async fn a_second_request_to_stop_hurries() {
     assert_eq!(ended.code, Some(i32::from(is_cut)), "{ended:?}");
     wait_until("the command to end", || !is_alive(&child)).await;
     // Whatever the hurry left undone, the next life answers.
-    let _runner = stage.run();
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+    let _runner = setup.run();
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f59_a_stop_while_the_backend_is_away_keeps_what_is_undelivered() {
-    let mut stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let mut setup = RunnerFixture::new().await;
+    let runner = setup.run();
     let gate = "echo ran >> began; until [ -e go ]; do sleep 0.02; done; echo the end";
-    let id = stage.ask(ToolCall::bash(gate)).await;
-    stage.line("began").await;
-    stage.stop_backend().await;
+    let id = setup.ask(ToolCall::bash(gate)).await;
+    setup.line("began").await;
+    setup.stop_backend().await;
     runner.terminate();
     runner.logs("asked to stop").await;
-    stage.write("go", "");
+    setup.write("go", "");
     assert_eq!(runner.end().await.code, Some(0));
-    stage.start_backend().await;
-    assert_eq!(stage.once().await["delivered"], 1);
-    assert!(stage.answer(&id).await.text().contains("the end"));
-    assert_eq!(stage.read("began"), "ran\n");
+    setup.start_backend().await;
+    assert_eq!(setup.once().await["delivered"], 1);
+    assert!(setup.answer(&id).await.text().contains("the end"));
+    assert_eq!(setup.read("began"), "ran\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() {
-    let stage = RunnerFixture::new().await;
+    let setup = RunnerFixture::new().await;
     for words in ["trap '' HUP", "trap '' HUP INT"] {
-        let runner = RunningProgram::start_after(&stage.setting, words, &["run"]);
+        let runner = RunningProgram::start_after(&setup.setting, words, &["run"]);
         runner.logs("the runner is up").await;
         runner.signal(Signal::HUP);
         if words.contains("INT") {
             runner.signal(Signal::INT);
         }
         assert_eq!(
-            stage
+            setup
                 .caller
                 .call_and_wait(ToolCall::bash("echo still here"))
                 .await
@@ -167,7 +167,7 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
     } else {
         ""
     };
-    let runner = RunningProgram::start_after(&stage.setting, not_ignored, &["run"]);
+    let runner = RunningProgram::start_after(&setup.setting, not_ignored, &["run"]);
     runner.logs("the runner is up").await;
     runner.signal(Signal::HUP);
     assert_eq!(runner.end().await.code, Some(0));
@@ -175,13 +175,13 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_shows_what_a_stop_waits_for() {
-    let stage = RunnerFixture::new().await;
-    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
+    let setup = RunnerFixture::new().await;
+    let mut runner = OnTerminal::start(&setup.setting, &["run"]);
     runner.shows("Connected. Waiting for requests.").await;
-    let id = stage
+    let id = setup
         .ask(ToolCall::bash("echo here > began; sleep 600"))
         .await;
-    stage.line("began").await;
+    setup.line("began").await;
     runner.interrupt();
     runner
         .shows("Stopping. 1 call still runs: waiting up to 10 s. Ctrl-C again ends it.\n")
@@ -189,5 +189,5 @@ async fn a_terminal_shows_what_a_stop_waits_for() {
     runner.interrupt();
     assert_eq!(runner.end().await, Some(0), "{}", runner.shown());
     runner.shows("Stopped.\n").await;
-    stage.answer(&id).await;
+    setup.answer(&id).await;
 }

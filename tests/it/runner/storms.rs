@@ -28,24 +28,24 @@ const EACH: usize = 12;
 const LIVES: usize = 8;
 
 /// Asks for effects and reads in some conversations; the ids of the effects with their conversation and number.
-async fn ask_all(stage: &RunnerFixture) -> (Vec<(String, usize, usize)>, Vec<String>) {
+async fn ask_all(setup: &RunnerFixture) -> (Vec<(String, usize, usize)>, Vec<String>) {
     let (mut effects, mut reads) = (Vec::new(), Vec::new());
     for n in 0..EACH {
         for talk in 0..TALKS {
             let name = format!("talk-{talk}");
             let effect = ToolCall::bash(&format!("echo {n} >> {name}")).of(&name);
-            effects.push((stage.ask(effect).await, talk, n));
+            effects.push((setup.ask(effect).await, talk, n));
             let read = ToolCall::new("Glob", &json!({ "pattern": "talk-*" })).of(&name);
-            reads.push(stage.ask(read).await);
+            reads.push(setup.ask(read).await);
         }
     }
     (effects, reads)
 }
 
 async fn run_storm(seed: u64) {
-    let stage = RunnerFixture::new().await;
-    let relay = Relay::before(&stage.setting.url).await;
-    let (effects, reads) = ask_all(&stage).await;
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    let (effects, reads) = ask_all(&setup).await;
     let calls = Arc::new(AtomicUsize::new(0));
     let (counting, mut dice) = (Arc::clone(&calls), SeededNumbers(seed));
     relay.rule(move |_, _| {
@@ -69,7 +69,7 @@ async fn run_storm(seed: u64) {
     for _ in 0..LIVES {
         let moment =
             calls.load(Ordering::SeqCst) + 4 + usize::try_from(dice.below(40)).expect("small");
-        let runner = stage.run_at(&relay.url);
+        let runner = setup.run_at(&relay.url);
         wait_until("the moment to kill", || {
             calls.load(Ordering::SeqCst) >= moment || all_done()
         })
@@ -77,10 +77,10 @@ async fn run_storm(seed: u64) {
         runner.kill();
     }
     relay.rule(|_, _| CallFate::Pass);
-    let _runner = stage.run_at(&relay.url);
+    let _runner = setup.run_at(&relay.url);
     let mut verdicts = vec![Vec::new(); TALKS];
     for (id, talk, n) in &effects {
-        let answer = stage.answer(id).await;
+        let answer = setup.answer(id).await;
         let (outcome, code) = answer.verdict();
         assert!(
             outcome == "ok" || code == "interrupted",
@@ -94,14 +94,14 @@ async fn run_storm(seed: u64) {
         "seed {seed}: a crash interrupts one effect a conversation at most"
     );
     for id in &reads {
-        let answer = stage.answer(id).await;
+        let answer = setup.answer(id).await;
         assert!(
             answer.outcome == "ok" || answer.verdict().1 == "interrupted",
             "seed {seed}: {answer:?}"
         );
     }
     for (talk, verdicts) in verdicts.iter().enumerate() {
-        let done: Vec<usize> = stage
+        let done: Vec<usize> = setup
             .read(&format!("talk-{talk}"))
             .lines()
             .map(|line| line.parse().expect("a number"))

@@ -7,14 +7,14 @@ use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn daemons_of_a_command_that_a_crash_cut_off_are_ended_by_the_next_life() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     let marker = format!("8{:07}", std::process::id());
     let command = format!(
         "(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)'); echo $$ > begun; sleep 600"
     );
-    let id = stage.ask(ToolCall::bash(&command)).await;
-    stage.line("begun").await;
+    let id = setup.ask(ToolCall::bash(&command)).await;
+    setup.line("begun").await;
     wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     runner.kill();
     assert_eq!(
@@ -22,8 +22,8 @@ async fn daemons_of_a_command_that_a_crash_cut_off_are_ended_by_the_next_life() 
         1,
         "the test needs an orphan"
     );
-    let _runner = stage.run();
-    assert_eq!(stage.answer(&id).await.verdict(), ("error", "interrupted"));
+    let _runner = setup.run();
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
     assert_eq!(
         processes_with_argument(&marker),
         Vec::<u32>::new(),

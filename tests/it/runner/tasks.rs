@@ -7,9 +7,9 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
 /// Starts a task; its id.
-async fn start_task(stage: &RunnerFixture, command: &str) -> String {
+async fn start_task(setup: &RunnerFixture, command: &str) -> String {
     let args = json!({ "tool": "Bash", "args": { "command": command } });
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::new("Task", &args).of("talk"))
         .await;
@@ -20,17 +20,17 @@ async fn start_task(stage: &RunnerFixture, command: &str) -> String {
         .to_owned()
 }
 
-async fn task_output(stage: &RunnerFixture, task: &str) -> CallAnswer {
-    stage
+async fn task_output(setup: &RunnerFixture, task: &str) -> CallAnswer {
+    setup
         .caller
         .call_and_wait(ToolCall::new("TaskOutput", &json!({ "task_id": task })).of("talk"))
         .await
 }
 
 /// Asks for the task's output until it says this.
-async fn wait_for_output(stage: &RunnerFixture, task: &str, words: &str) -> CallAnswer {
+async fn wait_for_output(setup: &RunnerFixture, task: &str, words: &str) -> CallAnswer {
     wait_for_some(&format!("the task to say {words:?}"), async || {
-        let answer = task_output(stage, task).await;
+        let answer = task_output(setup, task).await;
         answer.text().contains(words).then_some(answer)
     })
     .await
@@ -38,51 +38,51 @@ async fn wait_for_output(stage: &RunnerFixture, task: &str, words: &str) -> Call
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_finished_task_can_be_read_after_a_crash() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let task = start_task(&stage, "echo ran >> effects; echo the answer").await;
-    wait_for_output(&stage, &task, "is done").await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let task = start_task(&setup, "echo ran >> effects; echo the answer").await;
+    wait_for_output(&setup, &task, "is done").await;
     runner.kill();
-    let runner = stage.run();
+    let runner = setup.run();
     assert!(
-        task_output(&stage, &task)
+        task_output(&setup, &task)
             .await
             .text()
             .contains("the answer")
     );
-    assert_eq!(stage.read("effects"), "ran\n");
-    let status = stage.command(&["--json", "status"]).await.json();
+    assert_eq!(setup.read("effects"), "ran\n");
+    let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(
         status["outbox"]["pending"], 0,
         "nobody waits for a task's result to be posted: {status}"
     );
     runner.kill();
-    assert_eq!(stage.once().await["pending"], 0);
+    assert_eq!(setup.once().await["pending"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_cut_off_by_a_crash_is_interrupted_and_not_run_again() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
-    let task = start_task(&stage, "echo half of it; echo ran >> effects; sleep 600").await;
-    stage.line("effects").await;
-    wait_for_output(&stage, &task, "half of it").await;
-    let so_far = task_output(&stage, &task).await;
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
+    let task = start_task(&setup, "echo half of it; echo ran >> effects; sleep 600").await;
+    setup.line("effects").await;
+    wait_for_output(&setup, &task, "half of it").await;
+    let so_far = task_output(&setup, &task).await;
     assert!(
         so_far.text().contains("running") && so_far.text().contains("half of it"),
         "{so_far:?}"
     );
     runner.kill();
-    let runner = stage.run();
-    let answer = wait_for_output(&stage, &task, "failed").await;
+    let runner = setup.run();
+    let answer = wait_for_output(&setup, &task, "failed").await;
     assert!(
         answer.text().contains("Interrupted") && answer.text().contains("half of it"),
         "{answer:?}"
     );
-    assert_eq!(stage.read("effects"), "ran\n");
+    assert_eq!(setup.read("effects"), "ran\n");
     runner.kill();
     assert_eq!(
-        stage.once().await["pending"],
+        setup.once().await["pending"],
         0,
         "an interrupted task is over"
     );
@@ -90,22 +90,22 @@ async fn a_task_cut_off_by_a_crash_is_interrupted_and_not_run_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_of_tasks_and_their_output_survive_a_restart() {
-    let stage = RunnerFixture::new().await;
-    let runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let runner = setup.run();
     let task = start_task(
-        &stage,
+        &setup,
         "echo first; until [ -e go ]; do sleep 0.02; done; echo second; exit 3",
     )
     .await;
     assert_eq!(task, "task_1");
-    wait_for_output(&stage, &task, "first").await;
-    let so_far = task_output(&stage, &task).await;
+    wait_for_output(&setup, &task, "first").await;
+    let so_far = task_output(&setup, &task).await;
     assert!(so_far.text().contains("first\n[since=6 "), "{so_far:?}");
-    stage.write("go", "");
+    setup.write("go", "");
     let args = json!({ "task_id": task, "since": 6, "wait_ms": 30_000 });
     let text = wait_for_some("its end", async || {
         let ask = ToolCall::new("TaskOutput", &args).of("talk");
-        let text = stage.caller.call_and_wait(ask).await.text();
+        let text = setup.caller.call_and_wait(ask).await.text();
         text.contains("is done after").then_some(text)
     })
     .await;
@@ -115,7 +115,7 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
         "there is no more to follow: {text}"
     );
     let list = async || {
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("TaskOutput", &json!({})).of("talk"))
             .await
@@ -128,23 +128,23 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
         "{before}"
     );
     runner.kill();
-    let _runner = stage.run();
+    let _runner = setup.run();
     assert_eq!(list().await, before);
-    let again = stage
+    let again = setup
         .caller
         .call_and_wait(ToolCall::new("TaskOutput", &args).of("talk"))
         .await;
     assert_eq!(again.text(), text);
     // A number is given once, and the ids of earlier versions still name their tasks.
     let asked = json!({ "tool": "Bash", "args": { "command": "echo third" } });
-    let id = stage.ask(ToolCall::new("Task", &asked).of("talk")).await;
-    let begun = stage.answer(&id).await.text();
+    let id = setup.ask(ToolCall::new("Task", &asked).of("talk")).await;
+    let begun = setup.answer(&id).await.text();
     assert!(
         begun.starts_with("Task task_2 started") && begun.matches("task_").count() == 1,
         "{begun}"
     );
     assert!(
-        wait_for_output(&stage, &format!("{id}-task"), "is done")
+        wait_for_output(&setup, &format!("{id}-task"), "is done")
             .await
             .text()
             .contains("third")

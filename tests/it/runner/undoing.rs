@@ -7,12 +7,12 @@ use crate::harness::process::EndedProgram;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-async fn run_undo(stage: &RunnerFixture, id: &str) -> EndedProgram {
-    stage.command(&["undo", id]).await
+async fn run_undo(setup: &RunnerFixture, id: &str) -> EndedProgram {
+    setup.command(&["undo", id]).await
 }
 
-fn file_names(stage: &RunnerFixture) -> Vec<String> {
-    let entries = std::fs::read_dir(&stage.setting.workspace).expect("a folder");
+fn file_names(setup: &RunnerFixture) -> Vec<String> {
+    let entries = std::fs::read_dir(&setup.setting.workspace).expect("a folder");
     let mut names: Vec<String> = entries
         .map(|entry| {
             entry
@@ -28,28 +28,28 @@ fn file_names(stage: &RunnerFixture) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_background_command_is_one_change_from_its_start_to_its_end() {
-    let stage = RunnerFixture::new().await;
-    stage.write("kept", "before\n");
-    let _runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    setup.write("kept", "before\n");
+    let _runner = setup.run();
     let command =
         "echo early > early; until [ -e go ]; do sleep 0.02; done; echo late > kept; touch done";
     let args = json!({"command": command, "run_in_background": true, "description": "A test"});
-    let id = stage.ask(ToolCall::new("Bash", &args)).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    stage.line("early").await;
-    let refused = run_undo(&stage, &id).await;
+    let id = setup.ask(ToolCall::new("Bash", &args)).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.line("early").await;
+    let refused = run_undo(&setup, &id).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.log.contains("still runs"), "{refused:?}");
-    stage.write("go", "");
-    wait_until("its end", || stage.file("done").exists()).await;
+    setup.write("go", "");
+    wait_until("its end", || setup.file("done").exists()).await;
     let undone = wait_for_some("its change is recorded", async || {
-        let said = run_undo(&stage, &id).await;
+        let said = run_undo(&setup, &id).await;
         (!said.log.contains("still runs")).then_some(said)
     })
     .await;
     assert_eq!(undone.code, Some(0), "{undone:?}");
     assert_eq!(
-        (stage.read("kept").as_str(), file_names(&stage)),
+        (setup.read("kept").as_str(), file_names(&setup)),
         ("before\n", vec!["kept".to_owned()])
     );
 }
@@ -66,14 +66,14 @@ async fn two_runners_in_one_folder_undo_each_its_own() {
                 "echo {who} > {who}{number}; echo {number} > {who}"
             ))
         };
-        for (stage, who) in [(&one, "one"), (&other, "other")] {
-            let id = stage.ask(command(who)).await;
-            assert_eq!(stage.answer(&id).await.outcome, "ok");
-            ids.push((stage, id));
+        for (setup, who) in [(&one, "one"), (&other, "other")] {
+            let id = setup.ask(command(who)).await;
+            assert_eq!(setup.answer(&id).await.outcome, "ok");
+            ids.push((setup, id));
         }
     }
-    for (stage, id) in ids.iter().rev() {
-        let undone = run_undo(stage, id).await;
+    for (setup, id) in ids.iter().rev() {
+        let undone = run_undo(setup, id).await;
         assert_eq!(undone.code, Some(0), "{undone:?}");
     }
     assert!(file_names(&one).is_empty(), "{:?}", file_names(&one));

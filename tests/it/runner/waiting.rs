@@ -11,16 +11,16 @@ use crate::harness::wait::wait_until;
 const WAIT: &str =
     "echo begun > begun; echo first words; until [ -e go ]; do sleep 0.02; done; echo done";
 
-fn start_send(stage: &RunnerFixture, url: &str, more: &[&str]) -> RunningProgram {
+fn start_send(setup: &RunnerFixture, url: &str, more: &[&str]) -> RunningProgram {
     let args = json!({ "command": WAIT }).to_string();
-    let caller = &stage.caller;
+    let caller = &setup.caller;
     let variables = [
         ("PUNIE_CALLER_TOKEN", caller.token.as_ref()),
         ("PUNIE_DEVICE", caller.device.as_ref()),
     ];
     let setting = crate::harness::process::ProcessSetting {
         url: url.to_owned(),
-        ..stage.setting.clone()
+        ..setup.setting.clone()
     };
     RunningProgram::start_with(
         &setting,
@@ -40,20 +40,20 @@ fn expect_answer(ended: &EndedProgram) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_and_progress_are_subscribed_to_and_not_asked_for() {
     for more in [&[] as &[&str], &["--progress"]] {
-        let stage = RunnerFixture::new().await;
-        let _runner = stage.run();
-        let send = start_send(&stage, &stage.setting.url, more);
-        stage.line("begun").await;
+        let setup = RunnerFixture::new().await;
+        let _runner = setup.run();
+        let send = start_send(&setup, &setup.setting.url, more);
+        setup.line("begun").await;
         if !more.is_empty() {
             send.logs("first words\n").await;
         }
-        stage.write("go", "");
+        setup.write("go", "");
         expect_answer(&send.end().await);
         for path in ["events:getResult", "events:listProgress"] {
-            assert_eq!(stage.faults.calls(path), 0, "{path} {more:?}");
+            assert_eq!(setup.faults.calls(path), 0, "{path} {more:?}");
         }
         assert_eq!(
-            stage.faults.calls("events:appendProgress") > 0,
+            setup.faults.calls("events:appendProgress") > 0,
             !more.is_empty()
         );
     }
@@ -61,14 +61,14 @@ async fn an_answer_and_progress_are_subscribed_to_and_not_asked_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_goes_and_comes_back_costs_no_answer() {
-    let mut stage = RunnerFixture::new().await;
-    let _runner = stage.run();
-    let send = start_send(&stage, &stage.setting.url, &["--progress"]);
-    stage.line("begun").await;
+    let mut setup = RunnerFixture::new().await;
+    let _runner = setup.run();
+    let send = start_send(&setup, &setup.setting.url, &["--progress"]);
+    setup.line("begun").await;
     send.logs("first words\n").await;
-    stage.stop_backend().await;
-    stage.start_backend().await;
-    stage.write("go", "");
+    setup.stop_backend().await;
+    setup.start_backend().await;
+    setup.write("go", "");
     let ended = send.end().await;
     expect_answer(&ended);
     assert_eq!(
@@ -80,15 +80,15 @@ async fn a_backend_that_goes_and_comes_back_costs_no_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_no_socket_can_be_had_the_answer_is_asked_for() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
-    let proxy = FaultyProxy::before(&stage.setting.url);
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
+    let proxy = FaultyProxy::before(&setup.setting.url);
     proxy.poison_those_with("GET /api/sync", ConnectionFault::ResetAsking(0));
-    let send = start_send(&stage, &proxy.url, &["--progress"]);
-    stage.line("begun").await;
+    let send = start_send(&setup, &proxy.url, &["--progress"]);
+    setup.line("begun").await;
     send.logs("first words\n").await;
-    wait_until("a question", || stage.faults.calls("events:getResult") > 0).await;
-    stage.write("go", "");
+    wait_until("a question", || setup.faults.calls("events:getResult") > 0).await;
+    setup.write("go", "");
     expect_answer(&send.end().await);
     assert!(proxy.marked_requests() > 0, "a socket was tried");
 }

@@ -12,8 +12,8 @@ use crate::harness::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_service_manager_hears_that_all_is_well() {
-    let stage = RunnerFixture::new().await;
-    let path = stage.setting.logs.join("notify");
+    let setup = RunnerFixture::new().await;
+    let path = setup.setting.logs.join("notify");
     let manager = UnixDatagram::bind(&path).expect("a socket");
     manager.set_nonblocking(true).expect("set");
     let mut heard = String::new();
@@ -35,7 +35,7 @@ async fn the_service_manager_hears_that_all_is_well() {
         settings.housekeeping_interval = Duration::from_hours(1);
     });
     let runner =
-        RunnerInProcess::with_tools(&stage, tools, settings, |parts| parts.watchdog = watchdog);
+        RunnerInProcess::with_tools(&setup, tools, settings, |parts| parts.watchdog = watchdog);
     wait_until("two words of well-being", || {
         hear().matches("WATCHDOG=1\n").count() >= 2
     })

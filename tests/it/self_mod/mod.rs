@@ -24,28 +24,28 @@ fn ask_of(tool: &str, args: &Value) -> ToolCall {
 }
 
 /// Calls a tool as that agent.
-async fn call_tool(stage: &RunnerFixture, tool: &str, args: Value) -> CallAnswer {
-    let id = stage.ask(ask_of(tool, &args)).await;
-    stage.answer(&id).await
+async fn call_tool(setup: &RunnerFixture, tool: &str, args: Value) -> CallAnswer {
+    let id = setup.ask(ask_of(tool, &args)).await;
+    setup.answer(&id).await
 }
 
 /// Calls a tool as that agent, which succeeds; its text.
-async fn text_of(stage: &RunnerFixture, tool: &str, args: Value) -> String {
-    let answer = call_tool(stage, tool, args).await;
+async fn text_of(setup: &RunnerFixture, tool: &str, args: Value) -> String {
+    let answer = call_tool(setup, tool, args).await;
     assert_eq!(answer.outcome, "ok", "{tool}: {answer:?}");
     answer.text()
 }
 
 /// Edits a file as that agent.
-async fn edit_file(stage: &RunnerFixture, file: &str, old: &str, new: &str) {
+async fn edit_file(setup: &RunnerFixture, file: &str, old: &str, new: &str) {
     let args = json!({"file_path": file, "old_string": old, "new_string": new});
-    text_of(stage, "Edit", args).await;
+    text_of(setup, "Edit", args).await;
 }
 
 /// Writes a file as that agent.
-async fn write_file(stage: &RunnerFixture, file: &str, content: &str) {
+async fn write_file(setup: &RunnerFixture, file: &str, content: &str) {
     text_of(
-        stage,
+        setup,
         "Write",
         json!({"file_path": file, "content": content}),
     )
@@ -53,8 +53,8 @@ async fn write_file(stage: &RunnerFixture, file: &str, content: &str) {
 }
 
 /// The id that SelfModStart gave.
-async fn start_change(stage: &RunnerFixture) -> String {
-    let text = text_of(stage, "SelfModStart", json!({"name": "Theme"})).await;
+async fn start_change(setup: &RunnerFixture) -> String {
+    let text = text_of(setup, "SelfModStart", json!({"name": "Theme"})).await;
     let id = text.split_whitespace().nth(1).expect("an id");
     assert!(id.starts_with("mod-"), "{text}");
     id.to_owned()
@@ -81,10 +81,10 @@ fn read_tree(root: &Path) -> Vec<(String, Vec<u8>)> {
 
 /// A stage with three files below the root.
 async fn stage_with_files() -> RunnerFixture {
-    let stage = RunnerFixture::with_config(CONFIG).await;
-    std::fs::create_dir(stage.file("app")).expect("made");
+    let setup = RunnerFixture::with_config(CONFIG).await;
+    std::fs::create_dir(setup.file("app")).expect("made");
     for name in ["a", "b", "c"] {
-        stage.write(&format!("app/{name}.txt"), &format!("{name} one\n"));
+        setup.write(&format!("app/{name}.txt"), &format!("{name} one\n"));
     }
-    stage
+    setup
 }

@@ -7,23 +7,23 @@ use crate::harness::caller::ToolCall;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
-    let stage = stage_with_files().await;
-    let _runner = stage.run();
-    let feature = start_change(&stage).await;
+    let setup = stage_with_files().await;
+    let _runner = setup.run();
+    let feature = start_change(&setup).await;
     for name in ["a", "b", "c"] {
-        edit_file(&stage, &format!("app/{name}.txt"), "one", "two").await;
+        edit_file(&setup, &format!("app/{name}.txt"), "one", "two").await;
     }
-    write_file(&stage, "app/new/d.txt", "d two\n").await;
+    write_file(&setup, "app/new/d.txt", "d two\n").await;
 
     // The agent sees what it staged, everybody else the real files.
-    let read = text_of(&stage, "Read", json!({"file_path": "app/a.txt"})).await;
+    let read = text_of(&setup, "Read", json!({"file_path": "app/a.txt"})).await;
     assert!(read.contains("a two"), "{read}");
-    let glob = text_of(&stage, "Glob", json!({"pattern": "**/d.txt"})).await;
+    let glob = text_of(&setup, "Glob", json!({"pattern": "**/d.txt"})).await;
     assert!(glob.contains("app/new/d.txt"), "{glob}");
-    let glob = text_of(&stage, "Glob", json!({"pattern": "*", "path": "app/new"})).await;
+    let glob = text_of(&setup, "Glob", json!({"pattern": "*", "path": "app/new"})).await;
     assert!(glob.contains("d.txt"), "{glob}");
     let grep = text_of(
-        &stage,
+        &setup,
         "Grep",
         json!({"pattern": "two", "output_mode": "content"}),
     )
@@ -31,15 +31,15 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
     for found in ["a two", "b two", "c two", "d two"] {
         assert!(grep.contains(found), "{grep}");
     }
-    let none = text_of(&stage, "Grep", json!({"pattern": "one"})).await;
+    let none = text_of(&setup, "Grep", json!({"pattern": "one"})).await;
     assert!(!none.contains("app/a.txt"), "{none}");
-    let listed = text_of(&stage, "list_files", json!({"path": "app"})).await;
+    let listed = text_of(&setup, "list_files", json!({"path": "app"})).await;
     assert!(
         listed.contains("new/") && listed.contains("4 entries"),
         "{listed}"
     );
     let listed = text_of(
-        &stage,
+        &setup,
         "list_files",
         json!({"path": ".", "recursive": true}),
     )
@@ -51,13 +51,13 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
             .of("elsewhere")
             .with("agentType", json!("self_mod")),
     ] {
-        let id = stage.ask(other).await;
-        assert!(stage.answer(&id).await.text().contains("a one"));
+        let id = setup.ask(other).await;
+        assert!(setup.answer(&id).await.text().contains("a one"));
     }
-    assert_eq!(stage.read("app/a.txt"), "a one\n");
-    assert!(!stage.file("app/new").exists());
+    assert_eq!(setup.read("app/a.txt"), "a one\n");
+    assert!(!setup.file("app/new").exists());
 
-    let status = text_of(&stage, "SelfModStatus", json!({})).await;
+    let status = text_of(&setup, "SelfModStatus", json!({})).await;
     for line in [
         "Staged: 4 files",
         "M a.txt",
@@ -66,31 +66,31 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
     ] {
         assert!(status.contains(line), "{status}");
     }
-    let applied = call_tool(&stage, "SelfModApply", json!({"message": "Two"})).await;
+    let applied = call_tool(&setup, "SelfModApply", json!({"message": "Two"})).await;
     assert_eq!(applied.outcome, "ok", "{applied:?}");
     assert_eq!(
         applied.payload["meta"]["files"].as_array().map(Vec::len),
         Some(4)
     );
-    assert_eq!(stage.read("app/c.txt"), "c two\n");
-    assert_eq!(stage.read("app/new/d.txt"), "d two\n");
+    assert_eq!(setup.read("app/c.txt"), "c two\n");
+    assert_eq!(setup.read("app/new/d.txt"), "d two\n");
 
     // Write refuses what the conversation has not read in its present version.
-    text_of(&stage, "Read", json!({"file_path": "app/a.txt"})).await;
-    write_file(&stage, "app/a.txt", "broken\n").await;
-    text_of(&stage, "SelfModApply", json!({})).await;
-    assert_eq!(stage.read("app/a.txt"), "broken\n");
-    let status = text_of(&stage, "SelfModStatus", json!({"feature_id": feature})).await;
+    text_of(&setup, "Read", json!({"file_path": "app/a.txt"})).await;
+    write_file(&setup, "app/a.txt", "broken\n").await;
+    text_of(&setup, "SelfModApply", json!({})).await;
+    assert_eq!(setup.read("app/a.txt"), "broken\n");
+    let status = text_of(&setup, "SelfModStatus", json!({"feature_id": feature})).await;
     assert!(
         status.contains("batch 2: 1 file\nbatch 1: 4 files, Two"),
         "{status}"
     );
-    let reverted = text_of(&stage, "SelfModRevert", json!({})).await;
+    let reverted = text_of(&setup, "SelfModRevert", json!({})).await;
     assert!(reverted.contains("Reverted 1 batch"), "{reverted}");
-    assert_eq!(stage.read("app/a.txt"), "a two\n");
+    assert_eq!(setup.read("app/a.txt"), "a two\n");
 
     let package = json!({"description": "Two", "implementation": "One became two"});
-    let package = text_of(&stage, "SelfModPackage", package).await;
+    let package = text_of(&setup, "SelfModPackage", package).await;
     let blueprint: serde_json::Value = serde_json::from_str(&package).expect("JSON");
     assert_eq!(blueprint["format"], "punie-blueprint-v1");
     let files = blueprint["referenceFiles"].as_array().expect("files");
@@ -99,34 +99,34 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
     assert_ne!(files[0]["originalHash"], files[0]["newHash"]);
     assert_eq!(files[3]["action"], "create");
     assert_eq!(files[3]["content"], "d two\n");
-    let status = text_of(&stage, "SelfModStatus", json!({})).await;
+    let status = text_of(&setup, "SelfModStatus", json!({})).await;
     assert!(status.contains(": packaged"), "{status}");
 
-    text_of(&stage, "SelfModRevert", json!({"steps": 5})).await;
-    assert_eq!(stage.read("app/b.txt"), "b one\n");
+    text_of(&setup, "SelfModRevert", json!({"steps": 5})).await;
+    assert_eq!(setup.read("app/b.txt"), "b one\n");
     assert!(
-        !stage.file("app/new").exists(),
+        !setup.file("app/new").exists(),
         "its folder goes with the file"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w58_the_tools_exist_only_with_a_root_and_their_state_lies_in_the_home() {
-    let stage = stage_with_files().await;
-    let runner = stage.run();
-    start_change(&stage).await;
-    assert!(stage.setting.home.join("mods/features").is_dir());
+    let setup = stage_with_files().await;
+    let runner = setup.run();
+    start_change(&setup).await;
+    assert!(setup.setting.home.join("mods/features").is_dir());
     drop(runner);
-    stage.configure("root = \"app\"", "");
-    let listed = stage.command(&["tools", "--json"]).await;
+    setup.configure("root = \"app\"", "");
+    let listed = setup.command(&["tools", "--json"]).await;
     assert!(!listed.out.contains("SelfMod"), "{}", listed.out);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_root_outside_the_workspace_is_refused_at_the_start() {
-    let stage = stage_with_files().await;
-    stage.configure("root = \"app\"", "root = \"/usr\"");
-    let refused = stage.run().end().await;
+    let setup = stage_with_files().await;
+    setup.configure("root = \"app\"", "root = \"/usr\"");
+    let refused = setup.run().end().await;
     assert_ne!(refused.code, Some(0));
     assert!(refused.log.contains("self_mod.root"), "{refused:?}");
 }

@@ -17,9 +17,9 @@ fn collect_call(categories: &Value) -> ToolCall {
 }
 
 /// Agrees to the question about this category.
-async fn agree_to_category(stage: &RunnerFixture, id: &str, category: &str) {
+async fn agree_to_category(setup: &RunnerFixture, id: &str, category: &str) {
     let answer = ["questions", "answer", id, "yes", category];
-    let yes = stage.command(&answer).await;
+    let yes = setup.command(&answer).await;
     assert_eq!(yes.code, Some(0), "{yes:?}");
 }
 
@@ -34,23 +34,23 @@ fn make_project(user: &Path, name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
-    let stage = RunnerFixture::with_config("[signals]\ndev_environment = \"on\"\n").await;
-    let user = &stage.setting.logs;
+    let setup = RunnerFixture::with_config("[signals]\ndev_environment = \"on\"\n").await;
+    let user = &setup.setting.logs;
     write_below(user, ".bash_history", "git status\ngit push\n");
     let person = "[user]\nname = Ann Bonny\nemail = ann@b.example\n";
     write_below(user, ".gitconfig", person);
     make_project(user, "Ann Bonny site");
     make_project(user, SECRET);
-    std::fs::write(stage.file("value"), SECRET).expect("written");
-    let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
+    std::fs::write(setup.file("value"), SECRET).expect("written");
+    let home = punie_home::Home::open_home(&setup.setting.home).expect("a home");
     let secrets = punie_home::SecretStore::in_home(&home);
     let value = punie_text::redact::Secret::new(SECRET.to_owned());
     secrets.set_secret("PLANTED", &value).expect("stored");
-    let _runner = stage.run();
+    let _runner = setup.run();
 
-    let id = stage.ask(collect_call(&json!(["dev_environment"]))).await;
-    listed_questions(&stage).await;
-    let asked = stage.command(&["questions"]).await.out;
+    let id = setup.ask(collect_call(&json!(["dev_environment"]))).await;
+    listed_questions(&setup).await;
+    let asked = setup.command(&["questions"]).await.out;
     assert!(asked.contains("Agents may read, at any time"), "{asked}");
     assert!(
         asked.contains(&format!(
@@ -60,17 +60,17 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
         "{asked}"
     );
     // The caller's side sees the question and can only refuse it.
-    let open = stage.caller.questions().await;
+    let open = setup.caller.questions().await;
     let options = open[0]["options"].as_array().expect("options");
     assert_eq!(options.len(), 1, "{open:?}");
     assert_eq!(options[0]["optionId"], "reject_once");
     for words in [&["done"][..], &["yes"], &["yes", "apps_system"]] {
         let args = [&["questions", "answer", id.as_str()], words].concat();
-        let wrong = stage.command(&args).await;
+        let wrong = setup.command(&args).await;
         assert_eq!(wrong.code, Some(2), "{wrong:?}");
     }
-    agree_to_category(&stage, &id, "dev_environment").await;
-    let text = stage.answer(&id).await.text();
+    agree_to_category(&setup, &id, "dev_environment").await;
+    let text = setup.answer(&id).await.text();
     assert!(text.contains("git (2)"), "{text}");
     for told in ["Ann", "Bonny", "ann@b.example", SECRET] {
         assert!(!text.contains(told), "{told}: {text}");
@@ -80,22 +80,22 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
         "{text}"
     );
     // The owner sees exactly that.
-    let previewed = stage.command(&["signals", "preview"]).await;
+    let previewed = setup.command(&["signals", "preview"]).await;
     assert_eq!(previewed.out.trim_end(), text.trim_end());
 
     // Agreed once, it is not asked again, until it is withdrawn.
-    let again = stage.ask(collect_call(&json!([]))).await;
-    assert_eq!(stage.answer(&again).await.text(), text);
-    let withdrawn = stage.command(&["signals", "withdraw"]).await;
+    let again = setup.ask(collect_call(&json!([]))).await;
+    assert_eq!(setup.answer(&again).await.text(), text);
+    let withdrawn = setup.command(&["signals", "withdraw"]).await;
     assert_eq!(withdrawn.code, Some(0), "{withdrawn:?}");
-    let id = stage.ask(collect_call(&json!("dev_environment"))).await;
-    listed_questions(&stage).await;
-    let no = stage.command(&["questions", "refuse", &id]).await;
+    let id = setup.ask(collect_call(&json!("dev_environment"))).await;
+    listed_questions(&setup).await;
+    let no = setup.command(&["questions", "refuse", &id]).await;
     assert_eq!(no.code, Some(0), "{no:?}");
-    let answer = stage.answer(&id).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     assert!(answer.text().contains("the owner refused"), "{answer:?}");
-    let recorded = stage.setting.home.join("state/signals/consents.jsonl");
+    let recorded = setup.setting.home.join("state/signals/consents.jsonl");
     let recorded = std::fs::read_to_string(recorded).expect("the consents");
     let acts = recorded.lines().map(|line| {
         let line: Value = serde_json::from_str(line).expect("JSON");
@@ -107,10 +107,10 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_closed_at_once() {
     let switches = "[signals]\ndev_environment = \"on\"\nbrowsing_bookmarks = \"preview\"\n";
-    let stage = RunnerFixture::with_config(switches).await;
-    make_chrome_history(&stage.setting.logs, "The book", 30);
-    let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(switches).await;
+    make_chrome_history(&setup.setting.logs, "The book", 30);
+    let home = punie_home::Home::open_home(&setup.setting.home).expect("a home");
+    let _runner = setup.run();
     for (categories, words) in [
         (
             json!(["browsing_bookmarks"]),
@@ -122,8 +122,8 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
         ),
         (json!(["everything"]), "there is no category everything"),
     ] {
-        let id = stage.ask(collect_call(&categories)).await;
-        let answer = stage.answer(&id).await;
+        let id = setup.ask(collect_call(&categories)).await;
+        let answer = setup.answer(&id).await;
         assert!(answer.text().contains(words), "{answer:?}");
     }
     let consent = punie_home::ConsentRecord {
@@ -135,11 +135,11 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
     };
     let consents = punie_home::SignalConsents::in_home(&home);
     consents.add_record(&consent).expect("written");
-    let id = stage.ask(collect_call(&json!([]))).await;
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
-    stage.configure("dev_environment = \"on\"", "dev_environment = \"off\"");
-    let id = stage.ask(collect_call(&json!([]))).await;
-    let answer = stage.answer(&id).await;
+    let id = setup.ask(collect_call(&json!([]))).await;
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.configure("dev_environment = \"on\"", "dev_environment = \"off\"");
+    let id = setup.ask(collect_call(&json!([]))).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     assert!(
         answer.text().contains("No category of user signals is on"),
@@ -149,11 +149,11 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w86_copies_that_a_killed_process_left_are_gone_with_the_next_start() {
-    let stage = RunnerFixture::with_config("").await;
-    let home = punie_home::Home::open_home(&stage.setting.home).expect("a home");
+    let setup = RunnerFixture::with_config("").await;
+    let home = punie_home::Home::open_home(&setup.setting.home).expect("a home");
     let left = write_below(&home.signals_dir(), "signals-left/copy.sqlite", "x");
     write_below(&home.signals_dir(), "signals-left/in-use", "");
-    let _runner = stage.run();
+    let _runner = setup.run();
     wait_until("the copy is gone", || !left.exists()).await;
 }
 
@@ -161,10 +161,10 @@ async fn w86_copies_that_a_killed_process_left_are_gone_with_the_next_start() {
 async fn a_caller_with_workspaces_of_its_own_gets_no_signals() {
     let config =
         "[signals]\ndev_environment = \"on\"\n[callers.test]\nworkspaces = [\"../work\"]\n";
-    let stage = RunnerFixture::with_config(config).await;
-    let _runner = stage.run();
-    let id = stage.ask(collect_call(&json!([]))).await;
-    let answer = stage.answer(&id).await;
+    let setup = RunnerFixture::with_config(config).await;
+    let _runner = setup.run();
+    let id = setup.ask(collect_call(&json!([]))).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(
         answer.verdict(),
         ("error", "outside_workspace"),
@@ -174,40 +174,40 @@ async fn a_caller_with_workspaces_of_its_own_gets_no_signals() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_says_yes_in_the_owner_s_place_gets_nothing() {
-    let stage = RunnerFixture::with_config("[signals]\ndev_environment = \"on\"\n").await;
-    let _runner = stage.run();
-    let id = stage.ask(collect_call(&json!([]))).await;
+    let setup = RunnerFixture::with_config("[signals]\ndev_environment = \"on\"\n").await;
+    let _runner = setup.run();
+    let id = setup.ask(collect_call(&json!([]))).await;
     let question = wait_for_some("a question at the caller's side", async || {
-        stage.caller.questions().await.pop()
+        setup.caller.questions().await.pop()
     })
     .await;
     let forged = "UPDATE permissions SET options = replace(options, 'reject_once', 'allow_once')";
-    assert_eq!(stage.database().execute(forged, []).expect("forged"), 1);
-    stage.caller.choose(&question, "allow_once").await;
-    let answer = stage.answer(&id).await;
+    assert_eq!(setup.database().execute(forged, []).expect("forged"), 1);
+    setup.caller.choose(&question, "allow_once").await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
-    let consents = stage.setting.home.join("state/signals/consents.jsonl");
+    let consents = setup.setting.home.join("state/signals/consents.jsonl");
     assert!(!consents.exists(), "nothing was agreed to");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_consent_that_is_withdrawn_during_the_next_question_counts_no_more() {
     let config = "[signals]\ndev_environment = \"on\"\napps_system = \"on\"\n";
-    let stage = RunnerFixture::with_config(config).await;
-    write_below(&stage.setting.logs, ".bash_history", "git status\n");
-    let _runner = stage.run();
-    let id = stage.ask(collect_call(&json!([]))).await;
-    listed_questions(&stage).await;
-    agree_to_category(&stage, &id, "dev_environment").await;
+    let setup = RunnerFixture::with_config(config).await;
+    write_below(&setup.setting.logs, ".bash_history", "git status\n");
+    let _runner = setup.run();
+    let id = setup.ask(collect_call(&json!([]))).await;
+    listed_questions(&setup).await;
+    agree_to_category(&setup, &id, "dev_environment").await;
     wait_for_some("the next question", async || {
-        let title = listed_questions(&stage).await["title"].to_string();
+        let title = listed_questions(&setup).await["title"].to_string();
         title.contains("apps_system").then_some(())
     })
     .await;
-    let withdrawn = stage.command(&["signals", "withdraw"]).await;
+    let withdrawn = setup.command(&["signals", "withdraw"]).await;
     assert!(withdrawn.out.contains("dev_environment"), "{withdrawn:?}");
-    agree_to_category(&stage, &id, "apps_system").await;
-    let text = stage.answer(&id).await.text();
+    agree_to_category(&setup, &id, "apps_system").await;
+    let text = setup.answer(&id).await.text();
     assert!(text.contains("- apps (apps_system)"), "{text}");
     assert!(
         text.contains("- dev_environment: the owner has just closed it"),

@@ -11,9 +11,9 @@ const ALL_PREVIEWED: &str = "[signals]\nbrowsing_bookmarks = \"preview\"\napps_s
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_without_any_source_says_so_for_each() {
-    let stage = RunnerFixture::with_unpaired_device(ALL_PREVIEWED).await;
+    let setup = RunnerFixture::with_unpaired_device(ALL_PREVIEWED).await;
     let user = tempfile::tempdir().expect("a folder");
-    let ended = start_signals(&stage, user.path(), &["preview", "--json"])
+    let ended = start_signals(&setup, user.path(), &["preview", "--json"])
         .end()
         .await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -36,11 +36,11 @@ async fn a_machine_without_any_source_says_so_for_each() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_developer_s_environment_is_previewed_without_a_setting() {
-    let stage = RunnerFixture::with_unpaired_device("").await;
+    let setup = RunnerFixture::with_unpaired_device("").await;
     let user = tempfile::tempdir().expect("a folder");
     write_below(user.path(), ".bash_history", "git status\ngit push\nls\n");
     make_chrome_history(user.path(), "A page", 30);
-    let ended = start_signals(&stage, user.path(), &["preview"]).end().await;
+    let ended = start_signals(&setup, user.path(), &["preview"]).end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.contains("git (2)"), "{ended:?}");
     assert!(!ended.out.contains("chrome"), "{ended:?}");
@@ -51,7 +51,7 @@ async fn only_the_developer_s_environment_is_previewed_without_a_setting() {
         assert!(ended.log.contains(words), "{ended:?}");
     }
     let named = ["preview", "--category", "browsing_bookmarks"];
-    let ended = start_signals(&stage, user.path(), &named).end().await;
+    let ended = start_signals(&setup, user.path(), &named).end().await;
     assert_eq!(ended.code, Some(77), "{ended:?}");
     let words = "config set signals.browsing_bookmarks preview";
     assert!(
@@ -62,7 +62,7 @@ async fn only_the_developer_s_environment_is_previewed_without_a_setting() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
-    let stage = RunnerFixture::with_unpaired_device(ALL_PREVIEWED).await;
+    let setup = RunnerFixture::with_unpaired_device(ALL_PREVIEWED).await;
     let user = tempfile::tempdir().expect("a folder");
     make_chrome_history(user.path(), "The book", 30);
     write_below(user.path(), ".config/chromium/Default/History", [7; 5_000]);
@@ -81,7 +81,7 @@ async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
     locked.execute_batch(tables).expect("tables");
     locked.execute_batch(page).expect("a page");
     let words = ["preview", "--json", "--category", "browsing_bookmarks"];
-    let ended = start_signals(&stage, user.path(), &words).end().await;
+    let ended = start_signals(&setup, user.path(), &words).end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let read = ended.json();
     let text = read["text"].as_str().expect("a text");
@@ -109,9 +109,9 @@ async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_agrees_at_the_terminal_and_withdraws() {
-    let stage = RunnerFixture::with_unpaired_device("[signals]\ndev_environment = \"on\"\n").await;
-    write_below(&stage.setting.logs, ".bash_history", "cargo test\n");
-    let refused = stage.command(&["signals", "collect"]).await;
+    let setup = RunnerFixture::with_unpaired_device("[signals]\ndev_environment = \"on\"\n").await;
+    write_below(&setup.setting.logs, ".bash_history", "cargo test\n");
+    let refused = setup.command(&["signals", "collect"]).await;
     assert_eq!(refused.code, Some(77), "{refused:?}");
     let words = "you have not agreed that agents read dev_environment";
     assert!(
@@ -119,7 +119,7 @@ async fn a_person_agrees_at_the_terminal_and_withdraws() {
         "{refused:?}"
     );
     for (typed, code) in [("n\n", 77), ("y\n", 0)] {
-        let mut asked = OnTerminal::start(&stage.setting, &["signals", "collect"]);
+        let mut asked = OnTerminal::start(&setup.setting, &["signals", "collect"]);
         asked.shows("Do you agree? [y/N] ").await;
         assert!(
             asked.shown().contains("Whole command lines"),
@@ -131,7 +131,7 @@ async fn a_person_agrees_at_the_terminal_and_withdraws() {
         assert_eq!(asked.shown().contains("cargo (1)"), code == 0);
     }
     let listed = || async {
-        let out = stage.command(&["signals", "--json"]).await.out;
+        let out = setup.command(&["signals", "--json"]).await.out;
         let mut lines = out
             .lines()
             .map(|line| serde_json::from_str(line).expect("JSON"));
@@ -140,27 +140,27 @@ async fn a_person_agrees_at_the_terminal_and_withdraws() {
     };
     let given: Value = listed().await;
     assert_eq!(given["consentPlace"], "terminal", "{given}");
-    let consents = stage.setting.home.join("state/signals/consents.jsonl");
+    let consents = setup.setting.home.join("state/signals/consents.jsonl");
     let recorded = std::fs::read_to_string(&consents).expect("the consents");
     let line: Value = serde_json::from_str(&recorded).expect("one line");
     assert_eq!(line["text"], given["consentText"]);
     assert_eq!(line["act"], "given");
     // Without a terminal now, since the consent holds.
-    let collected = stage.command(&["signals", "collect"]).await;
+    let collected = setup.command(&["signals", "collect"]).await;
     assert_eq!(collected.code, Some(0), "{collected:?}");
-    let previewed = stage.command(&["signals", "preview"]).await;
+    let previewed = setup.command(&["signals", "preview"]).await;
     assert_eq!(previewed.out, collected.out);
-    let withdrawn = stage.command(&["signals", "withdraw"]).await;
+    let withdrawn = setup.command(&["signals", "withdraw"]).await;
     assert!(
         withdrawn.out.contains("Withdrawn: dev_environment."),
         "{withdrawn:?}"
     );
     assert_eq!(listed().await["consentedAtMs"], Value::Null);
-    assert_eq!(stage.command(&["signals", "collect"]).await.code, Some(77));
+    assert_eq!(setup.command(&["signals", "collect"]).await.code, Some(77));
     let recorded = std::fs::read_to_string(&consents).expect("the consents");
     assert_eq!(recorded.lines().count(), 2, "both stay: {recorded}");
     std::fs::write(&consents, format!("{recorded}torn")).expect("written");
-    let said = stage.command(&["signals"]).await;
+    let said = setup.command(&["signals"]).await;
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.log.contains("Line 3 of "), "{said:?}");
 }

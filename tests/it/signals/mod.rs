@@ -43,11 +43,11 @@ fn make_chrome_history(home: &Path, title: &str, visits: u32) -> PathBuf {
 }
 
 /// Starts `signals` with these words for a user with this folder and no programs of the system.
-fn start_signals(stage: &RunnerFixture, user: &Path, words: &[&str]) -> RunningProgram {
+fn start_signals(setup: &RunnerFixture, user: &Path, words: &[&str]) -> RunningProgram {
     let args = [&["signals"], words].concat();
     let variables = [
         ("HOME", user.as_os_str()),
         ("XDG_DATA_DIRS", "/nonexistent".as_ref()),
     ];
-    RunningProgram::start_with(&stage.setting, &args, &variables)
+    RunningProgram::start_with(&setup.setting, &args, &variables)
 }

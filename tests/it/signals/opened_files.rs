@@ -98,10 +98,10 @@ async fn w89_nothing_of_a_category_that_is_off_is_opened() {
             let switch = if category == on { "preview" } else { "off" };
             format!("{category} = \"{switch}\"\n")
         });
-        let stage =
+        let setup =
             RunnerFixture::with_unpaired_device(&format!("[signals]\n{}", switches.concat())).await;
         log.list_opened();
-        let ended = start_signals(&stage, user.path(), &["preview"]).end().await;
+        let ended = start_signals(&setup, user.path(), &["preview"]).end().await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let opened = log.list_opened();
         for (category, files) in FILES {

@@ -11,9 +11,9 @@ use crate::harness::tools::reply_text;
 
 #[tokio::test]
 async fn rows_come_as_a_table_with_exact_values() {
-    let desk = SqliteFixture::new(USERS);
-    let before = desk.files();
-    let answer = desk
+    let setup = SqliteFixture::new(USERS);
+    let before = setup.files();
+    let answer = setup
         .answer(json!({"query": "SELECT id, name, big, photo, id FROM users ORDER BY id"}))
         .await;
     assert_eq!(
@@ -27,13 +27,13 @@ async fn rows_come_as_a_table_with_exact_values() {
             "[3 rows]",
         ]
     );
-    assert_eq!(desk.files(), before);
+    assert_eq!(setup.files(), before);
 }
 
 #[tokio::test]
 async fn json_and_csv_are_what_their_readers_expect() {
-    let desk = SqliteFixture::new(USERS);
-    let answer = desk
+    let setup = SqliteFixture::new(USERS);
+    let answer = setup
         .answer(json!({"query": "SELECT id, big FROM users", "format": "json"}))
         .await;
     let answer: Value = serde_json::from_str(&answer).expect("JSON, and nothing beside it");
@@ -45,7 +45,7 @@ async fn json_and_csv_are_what_their_readers_expect() {
     // What does not fit is left out by whole rows.
     let many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 900) SELECT i, 'xxxxxxxxxx' FROM c";
     let args = json!({"query": many, "format": "json", "limit": 1000, "max_chars": 4_000});
-    let answer: Value = serde_json::from_str(&desk.answer(args).await).expect("JSON");
+    let answer: Value = serde_json::from_str(&setup.answer(args).await).expect("JSON");
     let shown = answer["rows"].as_array().expect("rows").len();
     assert!(shown > 50 && shown < 900, "{shown}");
     assert_eq!(
@@ -53,7 +53,7 @@ async fn json_and_csv_are_what_their_readers_expect() {
         (&json!(shown), &json!(true))
     );
     let change = json!({"query": "UPDATE users SET name = 'x' WHERE id = 1 RETURNING id", "mode": "rw", "format": "json"});
-    let answer: Value = serde_json::from_str(&desk.answer(change).await).expect("JSON");
+    let answer: Value = serde_json::from_str(&setup.answer(change).await).expect("JSON");
     assert_eq!(answer["rows"], json!([[1]]));
     assert!(
         answer["notes"][0]
@@ -62,7 +62,7 @@ async fn json_and_csv_are_what_their_readers_expect() {
             .contains("1 row"),
         "{answer}"
     );
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT 'a,b' AS x, NULL AS y", "format": "csv"}))
         .await;
     assert_eq!(answer, "x,y\n\"a,b\",\n[1 row]");
@@ -70,32 +70,33 @@ async fn json_and_csv_are_what_their_readers_expect() {
 
 #[tokio::test]
 async fn the_commands_of_sqlites_shell_for_the_schema_answer() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE TABLE a (x); CREATE TABLE b (y); CREATE VIEW v AS SELECT x FROM a;",
     );
-    let answer = desk.answer(json!({"query": ".tables"})).await;
+    let answer = setup.answer(json!({"query": ".tables"})).await;
     assert!(
         answer.ends_with("2 tables, 1 view\ntable a\ntable b\nview v"),
         "{answer}"
     );
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": ".schema b", "mode": "rw", "format": "json"}))
         .await;
     assert!(
         answer.ends_with("table b\n  CREATE TABLE b (y)") && !answer.contains("TABLE a"),
         "{answer}"
     );
-    let answer = desk.answer(json!({"query": ".schema;"})).await;
+    let answer = setup.answer(json!({"query": ".schema;"})).await;
     assert!(
         answer.contains("TABLE a (x)") && answer.contains("VIEW v"),
         "{answer}"
     );
     assert!(
-        desk.answer(json!({"query": ".schema zz"}))
+        setup
+            .answer(json!({"query": ".schema zz"}))
             .await
             .contains("none of them is called \"zz\"")
     );
-    let refused = desk.refused(json!({"query": ".dump"})).await;
+    let refused = setup.refused(json!({"query": ".dump"})).await;
     assert!(
         refused.model_text().contains(".tables and .schema are"),
         "{refused}"
@@ -104,13 +105,13 @@ async fn the_commands_of_sqlites_shell_for_the_schema_answer() {
 
 #[tokio::test]
 async fn a_cut_cell_names_the_way_to_the_rest() {
-    let desk =
+    let setup =
         SqliteFixture::new("CREATE TABLE t (long); INSERT INTO t VALUES (printf('%.300c', 'x'));");
-    let answer = desk.answer(json!({"query": "SELECT long FROM t"})).await;
+    let answer = setup.answer(json!({"query": "SELECT long FROM t"})).await;
     assert!(answer.contains("... (300 characters)"), "{answer}");
     let way = "1 value cut: format=\"json\" shows 20,000 characters of each, substr(column, 201, 20000) the rest";
     assert!(answer.contains(way), "{answer}");
-    let rest = desk
+    let rest = setup
         .answer(json!({"query": "SELECT length(substr(long, 201, 20000)) FROM t"}))
         .await;
     assert!(rest.ends_with(" 100\n[1 row]"), "{rest}");
@@ -118,25 +119,25 @@ async fn a_cut_cell_names_the_way_to_the_rest() {
 
 #[tokio::test]
 async fn pages_say_whether_there_is_more() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE TABLE n (i); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 250) INSERT INTO n SELECT i FROM c;",
     );
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT i FROM n ORDER BY i"}))
         .await;
     assert!(
         answer.ends_with("[100 rows (1-100); more rows exist: offset=100]"),
         "{answer}"
     );
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT i FROM n ORDER BY i;  -- all\n", "offset": 200}))
         .await;
     assert!(answer.ends_with("[50 rows (201-250)]"), "{answer}");
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT i FROM n", "offset": 900}))
         .await;
     assert!(answer.contains("there are 250 rows"), "{answer}");
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT i FROM n LIMIT 3", "limit": 3}))
         .await;
     assert!(answer.ends_with("[3 rows]"), "{answer}");
@@ -144,15 +145,15 @@ async fn pages_say_whether_there_is_more() {
 
 #[tokio::test]
 async fn parameters_are_bound_and_checked() {
-    let desk = SqliteFixture::new(USERS);
-    let answer = desk
+    let setup = SqliteFixture::new(USERS);
+    let answer = setup
         .answer(json!({"query": "SELECT name FROM users WHERE id = ? OR name = ?", "params": [1, "bob"]}))
         .await;
     assert!(
         answer.contains("ann") && answer.contains("bob") && answer.contains("[2 rows]"),
         "{answer}"
     );
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT name FROM users WHERE id = :id", "params": {"id": 3}}))
         .await;
     assert!(answer.contains("cy"), "{answer}");
@@ -164,13 +165,14 @@ async fn parameters_are_bound_and_checked() {
         ("SELECT ?", json!([[1]])),
         ("SELECT ?", json!([u64::MAX])),
     ] {
-        let refused = desk
+        let refused = setup
             .refused(json!({"query": query, "params": params}))
             .await;
         assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
     }
     assert_eq!(
-        desk.refused(json!({"query": "SELECT ?"}))
+        setup
+            .refused(json!({"query": "SELECT ?"}))
             .await
             .stable_code(),
         ErrorCode::InvalidArgs
@@ -179,8 +181,8 @@ async fn parameters_are_bound_and_checked() {
 
 #[tokio::test]
 async fn an_empty_query_shows_the_schema() {
-    let desk = SqliteFixture::new(USERS);
-    let answer = desk.answer(json!({})).await;
+    let setup = SqliteFixture::new(USERS);
+    let answer = setup.answer(json!({})).await;
     assert!(
         answer.contains("1 table, 1 view") && answer.contains("table users: 3 rows"),
         "{answer}"
@@ -198,7 +200,7 @@ async fn an_empty_query_shows_the_schema() {
 
 #[tokio::test]
 async fn reading_of_every_kind_is_allowed() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE VIRTUAL TABLE docs USING fts5(body); INSERT INTO docs VALUES ('the quick fox'), ('slow'); CREATE TABLE t (j); INSERT INTO t VALUES ('{\"a\": [1, 2]}');",
     );
     for (query, part) in [
@@ -225,15 +227,15 @@ async fn reading_of_every_kind_is_allowed() {
             "00007",
         ),
     ] {
-        let answer = desk.answer(json!({"query": query})).await;
+        let answer = setup.answer(json!({"query": query})).await;
         assert!(answer.contains(part), "{query}: {answer}");
     }
 }
 
 #[tokio::test]
 async fn a_misspelt_name_gets_the_near_one() {
-    let desk = SqliteFixture::new(USERS);
-    let refused = desk
+    let setup = SqliteFixture::new(USERS);
+    let refused = setup
         .refused(json!({"query": "SELECT nmae FROM user"}))
         .await;
     assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
@@ -249,29 +251,29 @@ async fn a_misspelt_name_gets_the_near_one() {
             .contains("`user`: did you mean `users`?"),
         "{refused}"
     );
-    let refused = desk.refused(json!({"query": "SELEC 1"})).await;
+    let refused = setup.refused(json!({"query": "SELEC 1"})).await;
     assert!(refused.model_text().contains('^'), "{refused}");
 }
 
 #[tokio::test]
 async fn an_empty_file_is_a_database_without_tables() {
-    let desk = SqliteFixture::new(USERS);
-    fs::write(desk.path("empty.db"), "").expect("a file");
-    let answer = desk.answer(json!({"database_path": "empty.db"})).await;
+    let setup = SqliteFixture::new(USERS);
+    fs::write(setup.path("empty.db"), "").expect("a file");
+    let answer = setup.answer(json!({"database_path": "empty.db"})).await;
     assert!(answer.contains("0 tables"), "{answer}");
     assert_eq!(
-        fs::metadata(desk.path("empty.db")).expect("a file").len(),
+        fs::metadata(setup.path("empty.db")).expect("a file").len(),
         0
     );
 }
 
 #[tokio::test]
 async fn a_damaged_table_is_called_damaged_in_the_overview() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE TABLE whole (a); INSERT INTO whole VALUES (1);
          CREATE TABLE broken (a); INSERT INTO broken VALUES (zeroblob(20000));",
     );
-    let connection = Connection::open(desk.path("app.db")).expect("a database");
+    let connection = Connection::open(setup.path("app.db")).expect("a database");
     let number = |sql: &str| {
         connection
             .query_row(sql, [], |row| row.get::<_, u32>(0))
@@ -280,10 +282,10 @@ async fn a_damaged_table_is_called_damaged_in_the_overview() {
     let page = number("SELECT rootpage FROM sqlite_schema WHERE name = 'broken'");
     let size = number("PRAGMA page_size");
     drop(connection);
-    let mut bytes = fs::read(desk.path("app.db")).expect("a file");
+    let mut bytes = fs::read(setup.path("app.db")).expect("a file");
     bytes[(page - 1) * size..page * size].fill(0xEE);
-    fs::write(desk.path("app.db"), bytes).expect("a file");
-    let reply = desk.ask(json!({})).await.expect("an overview");
+    fs::write(setup.path("app.db"), bytes).expect("a file");
+    let reply = setup.ask(json!({})).await.expect("an overview");
     let answer = reply_text(&reply);
     assert!(answer.contains("table whole: 1 row"), "{answer}");
     assert!(
@@ -299,11 +301,11 @@ async fn a_damaged_table_is_called_damaged_in_the_overview() {
 
 #[tokio::test]
 async fn a_view_without_end_is_described_and_not_counted() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE VIEW endless AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c;
          CREATE TABLE wide (a); INSERT INTO wide WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 200000) SELECT i FROM c;",
     );
-    let answer = desk.answer(json!({})).await;
+    let answer = setup.answer(json!({})).await;
     assert!(
         answer.contains("table wide: 200,000 rows") && answer.contains("view endless"),
         "{answer}"
@@ -312,12 +314,12 @@ async fn a_view_without_end_is_described_and_not_counted() {
 
 #[tokio::test]
 async fn a_secret_is_masked_before_its_text_is_cut() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a);");
+    let setup = SqliteFixture::new("CREATE TABLE t (a);");
     // The cut after 200 characters, or 20,000, goes through the secret; so does that of a definition.
     for (before, format) in [(190, "table"), (19_990, "json"), (19_990, "csv")] {
         let long = format!("{}{SECRET}{}", "x".repeat(before), "y".repeat(200));
         let args = json!({"query": "SELECT ? AS a", "params": [long], "format": format, "max_chars": 60_000});
-        let reply = desk.ask(args).await.expect("an answer");
+        let reply = setup.ask(args).await.expect("an answer");
         assert!(
             !reply_text(&reply).contains(&SECRET[..5]),
             "{format}: {}",
@@ -334,8 +336,8 @@ async fn a_secret_is_masked_before_its_text_is_cut() {
         "CREATE VIEW v AS SELECT '{}{SECRET}' AS a",
         "x".repeat(1_960)
     );
-    desk.answer(json!({"query": view, "mode": "rw"})).await;
-    let answer = desk.answer(json!({})).await;
+    setup.answer(json!({"query": view, "mode": "rw"})).await;
+    let answer = setup.answer(json!({})).await;
     assert!(
         !answer.contains(&SECRET[..5]) && answer.contains("x[REDACTED"),
         "{answer}"
@@ -344,24 +346,24 @@ async fn a_secret_is_masked_before_its_text_is_cut() {
 
 #[tokio::test]
 async fn a_spatial_index_is_read_without_leave_to_write() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE VIRTUAL TABLE places USING rtree(id, west, east, +name); INSERT INTO places VALUES (1, 2, 3, 'here');",
     );
-    let rows = desk
+    let rows = setup
         .answer(json!({"query": "SELECT name FROM places WHERE west < 5"}))
         .await;
     assert!(rows.contains("here"), "{rows}");
     assert!(
-        desk.answer(json!({})).await.contains("places"),
+        setup.answer(json!({})).await.contains("places"),
         "the overview knows it"
     );
-    let before = desk.files();
+    let before = setup.files();
     for change in [
         "INSERT INTO places VALUES (2, 2, 3, 'x')",
         "DELETE FROM places_node",
         "DROP TABLE places",
     ] {
-        desk.refused(json!({"query": change})).await;
+        setup.refused(json!({"query": change})).await;
     }
-    assert_eq!(desk.files(), before);
+    assert_eq!(setup.files(), before);
 }

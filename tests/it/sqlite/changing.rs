@@ -34,16 +34,16 @@ impl SqliteFixture {
 
 #[tokio::test]
 async fn a_change_says_how_many_rows_and_which_id() {
-    let desk = SqliteFixture::new(USERS);
-    let path = desk.path("app.db").display().to_string();
-    let answer = desk
+    let setup = SqliteFixture::new(USERS);
+    let path = setup.path("app.db").display().to_string();
+    let answer = setup
         .change("INSERT INTO users (name) VALUES ('dan'), ('eve')")
         .await;
     assert_eq!(
         answer,
         format!("Done and committed to {path}: 2 rows affected, last insert id 5.")
     );
-    let answer = desk
+    let answer = setup
         .answer(
             json!({"query": "UPDATE users SET big = :big WHERE id = 1", "params": {"big": 7}, "mode": "rw"}),
         )
@@ -52,18 +52,18 @@ async fn a_change_says_how_many_rows_and_which_id() {
         answer,
         format!("Done and committed to {path}: 1 row affected.")
     );
-    let answer = desk.change("DELETE FROM users WHERE id = 99").await;
+    let answer = setup.change("DELETE FROM users WHERE id = 99").await;
     assert_eq!(
         answer,
         format!("Done and committed to {path}: 0 rows affected.")
     );
-    assert_eq!(desk.count("users"), 5);
+    assert_eq!(setup.count("users"), 5);
 }
 
 #[tokio::test]
 async fn rows_that_a_change_returns_are_shown_and_the_change_is_whole() {
-    let desk = SqliteFixture::new(USERS);
-    let answer = desk
+    let setup = SqliteFixture::new(USERS);
+    let answer = setup
         .answer(
             json!({"query": "UPDATE users SET big = id WHERE id > 0 RETURNING id", "mode": "rw", "limit": 2}),
         )
@@ -75,7 +75,7 @@ async fn rows_that_a_change_returns_are_shown_and_the_change_is_whole() {
         "{answer}"
     );
     assert!(answer.ends_with(": 3 rows affected."), "{answer}");
-    let changed: i64 = desk
+    let changed: i64 = setup
         .connection()
         .query_row("SELECT sum(big) FROM users", [], |row| row.get(0))
         .expect("a number");
@@ -84,7 +84,7 @@ async fn rows_that_a_change_returns_are_shown_and_the_change_is_whole() {
 
 #[tokio::test]
 async fn the_schema_can_be_changed() {
-    let desk = SqliteFixture::new(USERS);
+    let setup = SqliteFixture::new(USERS);
     for query in [
         "CREATE TABLE pets (id INTEGER PRIMARY KEY, owner REFERENCES users)",
         "CREATE INDEX pets_by_owner ON pets (owner)",
@@ -102,20 +102,20 @@ async fn the_schema_can_be_changed() {
         "DROP TABLE notes",
     ] {
         let args = json!({"query": query, "mode": "rw", "confirm": query.contains("DROP")});
-        let answer = desk.answer(args).await;
+        let answer = setup.answer(args).await;
         assert!(
             answer.starts_with("Done and committed to "),
             "{query}: {answer}"
         );
     }
-    let answer = desk.change("INSERT INTO animals (owner) VALUES (1)").await;
+    let answer = setup.change("INSERT INTO animals (owner) VALUES (1)").await;
     assert!(
         answer.ends_with(
             "1 row affected, 1 row more by triggers, foreign keys or in the tables behind a virtual table, last insert id 1."
         ),
         "{answer}"
     );
-    let schema = desk.answer(json!({})).await;
+    let schema = setup.answer(json!({})).await;
     assert!(
         schema.contains("table animals: 1 row") && !schema.contains("notes"),
         "{schema}"
@@ -124,11 +124,12 @@ async fn the_schema_can_be_changed() {
 
 #[tokio::test]
 async fn dropping_something_needs_to_be_confirmed() {
-    let desk = SqliteFixture::new(USERS);
-    desk.change("CREATE INDEX by_name ON users (name)").await;
-    desk.change("CREATE TRIGGER tidy AFTER DELETE ON users BEGIN SELECT 1; END")
+    let setup = SqliteFixture::new(USERS);
+    setup.change("CREATE INDEX by_name ON users (name)").await;
+    setup
+        .change("CREATE TRIGGER tidy AFTER DELETE ON users BEGIN SELECT 1; END")
         .await;
-    let before = desk.answer(json!({})).await;
+    let before = setup.answer(json!({})).await;
     let drops = [
         "DROP TRIGGER tidy",
         "DROP INDEX by_name",
@@ -137,7 +138,7 @@ async fn dropping_something_needs_to_be_confirmed() {
         "drop table if exists users",
     ];
     for query in drops {
-        let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
+        let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
         assert_eq!(
             refused.stable_code(),
             ErrorCode::PolicyDenied,
@@ -145,23 +146,24 @@ async fn dropping_something_needs_to_be_confirmed() {
         );
         assert!(refused.model_text().contains("confirm=true"), "{refused}");
     }
-    assert_eq!(desk.answer(json!({})).await, before);
+    assert_eq!(setup.answer(json!({})).await, before);
     for query in drops {
-        desk.answer(json!({"query": query, "mode": "rw", "confirm": true}))
+        setup
+            .answer(json!({"query": query, "mode": "rw", "confirm": true}))
             .await;
     }
 }
 
 #[tokio::test]
 async fn a_change_of_every_row_needs_to_be_confirmed() {
-    let desk = SqliteFixture::new(USERS);
+    let setup = SqliteFixture::new(USERS);
     for query in [
         "DELETE FROM users",
         "UPDATE users SET name = 'where'",
         "UPDATE users SET big = (SELECT 1 WHERE 1) -- where id = 1",
         "WITH x AS (SELECT 1 WHERE 1) DELETE FROM users /* WHERE 1 */",
     ] {
-        let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
+        let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
         assert_eq!(
             refused.stable_code(),
             ErrorCode::PolicyDenied,
@@ -173,19 +175,19 @@ async fn a_change_of_every_row_needs_to_be_confirmed() {
             "{refused}"
         );
     }
-    assert_eq!(desk.count("users"), 3);
-    let answer = desk
+    assert_eq!(setup.count("users"), 3);
+    let answer = setup
         .answer(json!({"query": "DELETE FROM users", "mode": "rw", "confirm": true}))
         .await;
     assert!(answer.ends_with("3 rows affected."), "{answer}");
-    assert_eq!(desk.count("users"), 0);
+    assert_eq!(setup.count("users"), 0);
 }
 
 #[tokio::test]
 async fn mode_rw_reaches_no_further_than_its_database() {
-    let desk = SqliteFixture::new(USERS);
-    let outside = desk.scratch.path().join("written.db");
-    let before = desk.files();
+    let setup = SqliteFixture::new(USERS);
+    let outside = setup.scratch.path().join("written.db");
+    let before = setup.files();
     for query in [
         format!("ATTACH '{}' AS x", outside.display()),
         format!("VACUUM INTO '{}'", outside.display()),
@@ -202,7 +204,7 @@ async fn mode_rw_reaches_no_further_than_its_database() {
         "CREATE TEMP VIEW x AS SELECT 1".to_owned(),
         "INSERT INTO users (name) SELECT load_extension('/tmp/x.so')".to_owned(),
     ] {
-        let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
+        let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
         assert_eq!(
             refused.stable_code(),
             ErrorCode::PolicyDenied,
@@ -214,24 +216,24 @@ async fn mode_rw_reaches_no_further_than_its_database() {
         "INSERT INTO users VALUES (9, 'x', 1, NULL); DROP TABLE users",
         "-- nothing",
     ] {
-        let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
+        let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
         assert_eq!(
             refused.stable_code(),
             ErrorCode::InvalidArgs,
             "{query}: {refused}"
         );
     }
-    assert_eq!(desk.files(), before);
+    assert_eq!(setup.files(), before);
     assert!(!outside.exists());
 }
 
 #[tokio::test]
 async fn a_change_that_fails_leaves_nothing_behind() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE TABLE t (a UNIQUE, b CHECK (b < 10)); INSERT INTO t VALUES (1, 1), (2, 2), (3, 9);
          CREATE TABLE parent (id PRIMARY KEY); CREATE TABLE child (p REFERENCES parent DEFERRABLE INITIALLY DEFERRED);",
     );
-    let before = desk.files();
+    let before = setup.files();
     for (query, part) in [
         (
             "UPDATE t SET b = b + 1 WHERE a > 0",
@@ -245,7 +247,7 @@ async fn a_change_that_fails_leaves_nothing_behind() {
         ("INSERT INTO t VALUES (1)", "has 2 columns but 1 values"),
         ("INSERT INTO tt VALUES (1)", "did you mean"),
     ] {
-        let refused = desk.refused(json!({"query": query, "mode": "rw"})).await;
+        let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
         assert_eq!(
             refused.stable_code(),
             ErrorCode::InvalidArgs,
@@ -259,7 +261,7 @@ async fn a_change_that_fails_leaves_nothing_behind() {
             "{refused}"
         );
     }
-    assert_eq!(desk.files(), before);
+    assert_eq!(setup.files(), before);
 }
 
 /// An insert of so many rows that it cannot end by itself in a test.
@@ -267,8 +269,8 @@ const ENDLESS: &str = "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL 
 
 #[tokio::test]
 async fn a_change_is_undone_at_its_time_limit_and_when_cancelled() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (1);");
-    let refused = desk
+    let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (1);");
+    let refused = setup
         .refused(json!({"query": ENDLESS, "mode": "rw", "timeout_ms": 50}))
         .await;
     assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
@@ -280,23 +282,23 @@ async fn a_change_is_undone_at_its_time_limit_and_when_cancelled() {
     let cancel = cx.cancel.clone();
     let args =
         json!({"database_path": "app.db", "query": ENDLESS, "mode": "rw", "timeout_ms": 600_000});
-    let running = call_with(&desk.tools, "SqliteQuery", args, cx);
+    let running = call_with(&setup.tools, "SqliteQuery", args, cx);
     let (answer, ()) = tokio::join!(running, async { cancel.cancel() });
     let refused = answer.expect_err("a cancel");
     assert_eq!(refused.stable_code(), ErrorCode::Cancelled, "{refused}");
-    assert_eq!(desk.count("t"), 1);
-    assert_eq!(desk.files().len(), 1, "no journal is left");
+    assert_eq!(setup.count("t"), 1);
+    assert_eq!(setup.files().len(), 1, "no journal is left");
 }
 
 #[tokio::test]
 async fn a_change_waits_for_a_lock_and_then_says_busy() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a);");
-    let other = desk.connection();
+    let setup = SqliteFixture::new("CREATE TABLE t (a);");
+    let other = setup.connection();
     other
         .execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1);")
         .expect("a lock");
     let ask = json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 100});
-    let refused = desk.refused(ask).await;
+    let refused = setup.refused(ask).await;
     assert_eq!(refused.stable_code(), ErrorCode::Busy, "{refused}");
     assert!(
         refused.model_text().contains("locked by another process"),
@@ -309,7 +311,7 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"database_path": "app.db", "query": "INSERT INTO t VALUES (3)", "mode": "rw", "timeout_ms": 600_000});
-    let waiting = call_with(&desk.tools, "SqliteQuery", args.clone(), cx);
+    let waiting = call_with(&setup.tools, "SqliteQuery", args.clone(), cx);
     let (answer, ()) = tokio::join!(waiting, async { cancel.cancel() });
     assert_eq!(
         answer.expect_err("a cancel").stable_code(),
@@ -322,7 +324,7 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
         other.execute_batch("COMMIT").expect("given up");
     });
     let waiting = call_with(
-        &desk.tools,
+        &setup.tools,
         "SqliteQuery",
         args,
         ToolContext::for_detached_call(RequestId::new()),
@@ -335,19 +337,23 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
         reply_text(&reply)
     );
     holder.join().expect("it ends");
-    assert_eq!(desk.count("t"), 2);
+    assert_eq!(setup.count("t"), 2);
 }
 
 #[tokio::test]
 async fn a_wal_database_is_changed_and_left_as_tidy_as_it_was() {
-    let desk = SqliteFixture::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
-    desk.change("INSERT INTO t VALUES (1)").await;
-    assert_eq!(desk.files().len(), 1, "the last connection removes its WAL");
-    let other = desk.connection();
+    let setup = SqliteFixture::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
+    setup.change("INSERT INTO t VALUES (1)").await;
+    assert_eq!(
+        setup.files().len(),
+        1,
+        "the last connection removes its WAL"
+    );
+    let other = setup.connection();
     other
         .query_row("SELECT count(*) FROM t", [], |_| Ok(()))
         .expect("a reader");
-    desk.change("INSERT INTO t VALUES (2)").await;
+    setup.change("INSERT INTO t VALUES (2)").await;
     let seen: i64 = other
         .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
         .expect("a number");
@@ -356,32 +362,32 @@ async fn a_wal_database_is_changed_and_left_as_tidy_as_it_was() {
 
 #[tokio::test]
 async fn a_question_with_mode_rw_says_that_nothing_was_changed() {
-    let desk = SqliteFixture::new(USERS);
-    let before = desk.files();
-    let answer = desk.change("SELECT count(*) AS n FROM users").await;
+    let setup = SqliteFixture::new(USERS);
+    let before = setup.files();
+    let answer = setup.change("SELECT count(*) AS n FROM users").await;
     assert!(
         answer.starts_with("n\n-\n3\n[1 row]\n") && answer.contains("nothing was changed"),
         "{answer}"
     );
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "EXPLAIN QUERY PLAN DELETE FROM users", "mode": "rw"}))
         .await;
     assert!(answer.contains("nothing was changed"), "{answer}");
-    assert_eq!(desk.files(), before);
+    assert_eq!(setup.files(), before);
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn protected_places_and_second_names_are_not_written() {
-    let desk = SqliteFixture::new(USERS);
+    let setup = SqliteFixture::new(USERS);
     for folder in [".vscode", "home", "home/state"] {
-        fs::create_dir(desk.path(folder)).expect("a folder");
+        fs::create_dir(setup.path(folder)).expect("a folder");
     }
     for copy in [".vscode/state.db", "home/state/journal.sqlite3", "one.db"] {
-        fs::copy(desk.path("app.db"), desk.path(copy)).expect("a copy");
+        fs::copy(setup.path("app.db"), setup.path(copy)).expect("a copy");
     }
-    fs::hard_link(desk.path("one.db"), desk.path("two.db")).expect("a link");
-    std::os::unix::fs::symlink(desk.path("home"), desk.path("detour")).expect("a link");
+    fs::hard_link(setup.path("one.db"), setup.path("two.db")).expect("a link");
+    std::os::unix::fs::symlink(setup.path("home"), setup.path("detour")).expect("a link");
     let insert = "INSERT INTO users (name) VALUES ('x')";
     for path in [
         ".vscode/state.db",
@@ -389,8 +395,8 @@ async fn protected_places_and_second_names_are_not_written() {
         "detour/state/journal.sqlite3",
         "two.db",
     ] {
-        let before = fs::read(desk.path(path)).expect("a file");
-        let refused = desk
+        let before = fs::read(setup.path(path)).expect("a file");
+        let refused = setup
             .refused(json!({"database_path": path, "query": insert, "mode": "rw"}))
             .await;
         assert_eq!(
@@ -398,27 +404,27 @@ async fn protected_places_and_second_names_are_not_written() {
             ErrorCode::PolicyDenied,
             "{path}: {refused}"
         );
-        assert_eq!(fs::read(desk.path(path)).expect("a file"), before);
+        assert_eq!(fs::read(setup.path(path)).expect("a file"), before);
     }
     let ours =
         json!({"database_path": "home/state/journal.sqlite3", "query": "SELECT * FROM users"});
     assert_eq!(
-        desk.refused(ours).await.stable_code(),
+        setup.refused(ours).await.stable_code(),
         ErrorCode::PolicyDenied
     );
-    let answer = desk
+    let answer = setup
         .answer(json!({"database_path": "two.db", "query": "SELECT name FROM users"}))
         .await;
     assert!(answer.contains("ann"), "{answer}");
     let gone = json!({"database_path": "new.db", "query": "CREATE TABLE t (a)", "mode": "rw"});
-    assert_eq!(desk.refused(gone).await.stable_code(), ErrorCode::NotFound);
-    assert!(!desk.path("new.db").exists());
+    assert_eq!(setup.refused(gone).await.stable_code(), ErrorCode::NotFound);
+    assert!(!setup.path("new.db").exists());
 }
 
 #[test]
 fn only_a_call_with_mode_rw_counts_as_writing() {
-    let desk = SqliteFixture::new(USERS);
-    let entry = desk
+    let setup = SqliteFixture::new(USERS);
+    let entry = setup
         .tools
         .find_tool("SqliteQuery")
         .expect("it is registered");
@@ -454,24 +460,24 @@ fn only_a_call_with_mode_rw_counts_as_writing() {
 
 #[tokio::test]
 async fn an_empty_file_becomes_a_database() {
-    let desk = SqliteFixture::new(USERS);
-    fs::write(desk.path("new.db"), "").expect("a file");
+    let setup = SqliteFixture::new(USERS);
+    fs::write(setup.path("new.db"), "").expect("a file");
     let create = json!({"database_path": "new.db", "query": "CREATE TABLE t (a)", "mode": "rw"});
-    assert!(desk.answer(create).await.starts_with("Done and committed"));
-    let schema = desk.answer(json!({"database_path": "new.db"})).await;
+    assert!(setup.answer(create).await.starts_with("Done and committed"));
+    let schema = setup.answer(json!({"database_path": "new.db"})).await;
     assert!(schema.contains("table t: 0 rows"), "{schema}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_knows_which_calls_write() {
-    let stage = RunnerFixture::new().await;
-    Connection::open(stage.file("app.db"))
+    let setup = RunnerFixture::new().await;
+    Connection::open(setup.file("app.db"))
         .expect("a database")
         .execute_batch(USERS)
         .expect("a schema");
-    let _runner = stage.run();
+    let _runner = setup.run();
     let ask = async |args: Value| {
-        stage
+        setup
             .caller
             .call_and_wait(ToolCall::new("SqliteQuery", &args).of("talk"))
             .await
@@ -482,13 +488,13 @@ async fn the_journal_knows_which_calls_write() {
     let answer = ask(json!({"database_path": "app.db", "query": query, "mode": "rw"})).await;
     assert!(answer.text().contains("1 row affected"), "{answer:?}");
     let args = json!({"tool": "SqliteQuery", "args": {"database_path": "app.db", "query": query, "mode": "rw"}});
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::new("Task", &args).of("talk"))
         .await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     let journal =
-        Connection::open(stage.setting.home.join("state/journal.sqlite3")).expect("the journal");
+        Connection::open(setup.setting.home.join("state/journal.sqlite3")).expect("the journal");
     let mut statement = journal
         .prepare("SELECT effect FROM request WHERE tool = 'SqliteQuery' ORDER BY rowid")
         .expect("a statement");
@@ -502,7 +508,7 @@ async fn the_journal_knows_which_calls_write() {
 
 #[tokio::test]
 async fn a_change_is_told_as_what_it_was() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE TABLE t (a); CREATE VIRTUAL TABLE f USING fts5(x); CREATE TABLE b (c UNIQUE); INSERT INTO t VALUES (1);",
     );
     for (query, told) in [
@@ -521,12 +527,12 @@ async fn a_change_is_told_as_what_it_was() {
         ("pragma journal_mode", "the statement only reads"),
     ] {
         let args = json!({"query": query, "mode": "rw", "confirm": true});
-        let answer = desk.answer(args).await;
+        let answer = setup.answer(args).await;
         assert!(answer.contains(told), "{query}: {answer}");
     }
-    let answer = desk.answer(json!({"query": "pragma journal_mode"})).await;
+    let answer = setup.answer(json!({"query": "pragma journal_mode"})).await;
     assert!(answer.contains("delete"), "{answer}");
-    let refused = desk
+    let refused = setup
         .refused(json!({"query": "pragma journal_mode = wal"}))
         .await;
     assert!(refused.model_text().contains("not allowed"), "{refused}");

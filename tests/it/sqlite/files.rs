@@ -15,24 +15,24 @@ use crate::harness::tools::reply_text;
 #[cfg(unix)]
 #[tokio::test]
 async fn h86_only_regular_files_inside_are_opened() {
-    let desk = SqliteFixture::new(USERS);
+    let setup = SqliteFixture::new(USERS);
     let outside = tempfile::tempdir().expect("a folder");
     Connection::open(outside.path().join("o.db"))
         .expect("a database")
         .execute_batch(USERS)
         .expect("a schema");
-    std::os::unix::fs::symlink(outside.path().join("o.db"), desk.path("link.db")).expect("a link");
-    std::os::unix::fs::symlink("/dev/zero", desk.path("zero.db")).expect("a link");
-    rustix::fs::mkfifoat(rustix::fs::CWD, desk.path("pipe.db"), 0o600.into()).expect("a pipe");
-    fs::create_dir(desk.path("folder")).expect("a folder");
+    std::os::unix::fs::symlink(outside.path().join("o.db"), setup.path("link.db")).expect("a link");
+    std::os::unix::fs::symlink("/dev/zero", setup.path("zero.db")).expect("a link");
+    rustix::fs::mkfifoat(rustix::fs::CWD, setup.path("pipe.db"), 0o600.into()).expect("a pipe");
+    fs::create_dir(setup.path("folder")).expect("a folder");
     fs::write(
-        desk.path("text.db"),
+        setup.path("text.db"),
         "this is no database, but it is long enough to be one, were it not for its first bytes. "
             .repeat(3),
     )
     .expect("a file");
-    fs::copy(desk.path("app.db"), desk.path("side.db")).expect("a copy");
-    std::os::unix::fs::symlink(outside.path().join("o.db"), desk.path("side.db-wal"))
+    fs::copy(setup.path("app.db"), setup.path("side.db")).expect("a copy");
+    std::os::unix::fs::symlink(outside.path().join("o.db"), setup.path("side.db-wal"))
         .expect("a link");
     let outside_path = outside.path().join("o.db").display().to_string();
     for (path, code) in [
@@ -47,13 +47,13 @@ async fn h86_only_regular_files_inside_are_opened() {
         ("ap.db", ErrorCode::NotFound),
         (":memory:", ErrorCode::NotFound),
     ] {
-        let refused = desk
+        let refused = setup
             .refused(json!({"database_path": path, "query": "SELECT 1"}))
             .await;
         assert_eq!(refused.stable_code(), code, "{path}: {refused}");
     }
     let uri = format!("file:{outside_path}?mode=rwc");
-    let refused = desk
+    let refused = setup
         .refused(json!({"database_path": uri, "query": "SELECT 1"}))
         .await;
     assert!(
@@ -65,7 +65,7 @@ async fn h86_only_regular_files_inside_are_opened() {
         .contains(&refused.stable_code()),
         "{refused}"
     );
-    let refused = desk
+    let refused = setup
         .refused(json!({"database_path": "ap.db", "query": "SELECT 1"}))
         .await;
     assert!(refused.model_text().contains("app.db"), "{refused}");
@@ -73,7 +73,7 @@ async fn h86_only_regular_files_inside_are_opened() {
 
 #[tokio::test]
 async fn strange_file_names_open_the_file_of_that_name() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);",
     );
     for name in [
@@ -84,78 +84,78 @@ async fn strange_file_names_open_the_file_of_that_name() {
         "file:x.db",
         "-v.db",
     ] {
-        fs::copy(desk.path("app.db"), desk.path(name)).expect("a copy");
-        let before = desk.files();
-        let answer = desk
+        fs::copy(setup.path("app.db"), setup.path(name)).expect("a copy");
+        let before = setup.files();
+        let answer = setup
             .answer(json!({"database_path": name, "query": "SELECT a FROM t"}))
             .await;
         assert!(answer.contains('7'), "{name}: {answer}");
-        assert_eq!(desk.files(), before, "{name}");
+        assert_eq!(setup.files(), before, "{name}");
     }
 }
 
 #[tokio::test]
 async fn h88_a_wal_database_at_rest_is_read_without_a_trace() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);",
     );
-    let before = desk.files();
+    let before = setup.files();
     assert_eq!(before.len(), 1, "the last connection removes its WAL");
-    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
     assert!(
         answer.contains('7') && !answer.contains("snapshot"),
         "{answer}"
     );
-    assert_eq!(desk.files(), before);
+    assert_eq!(setup.files(), before);
 }
 
 #[tokio::test]
 async fn a_wal_database_in_use_shows_what_its_writer_committed() {
-    let desk = SqliteFixture::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
-    let writer = Connection::open(desk.path("app.db")).expect("a writer");
+    let setup = SqliteFixture::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
+    let writer = Connection::open(setup.path("app.db")).expect("a writer");
     writer
         .execute_batch(
             "BEGIN; INSERT INTO t VALUES (41); COMMIT; BEGIN; INSERT INTO t VALUES (99);",
         )
         .expect("writes");
-    let names: Vec<String> = desk.files().into_keys().collect();
-    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    let names: Vec<String> = setup.files().into_keys().collect();
+    let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
     assert!(
         answer.contains("41") && !answer.contains("99") && !answer.contains("snapshot"),
         "{answer}"
     );
-    assert_eq!(desk.files().into_keys().collect::<Vec<_>>(), names);
+    assert_eq!(setup.files().into_keys().collect::<Vec<_>>(), names);
     writer.execute_batch("COMMIT").expect("the writer goes on");
-    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
     assert!(answer.contains("99"), "{answer}");
 }
 
 #[tokio::test]
 async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
-    let desk = SqliteFixture::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
-    let writer = Connection::open(desk.path("app.db")).expect("a writer");
+    let setup = SqliteFixture::new("PRAGMA journal_mode = WAL; CREATE TABLE t (a);");
+    let writer = Connection::open(setup.path("app.db")).expect("a writer");
     writer
         .execute_batch("INSERT INTO t VALUES (41)")
         .expect("a write");
     // What a killed program leaves, had its -shm been lost: as after a copy of the folder.
     for ending in ["", "-wal"] {
         fs::copy(
-            desk.path(&format!("app.db{ending}")),
-            desk.path(&format!("left.db{ending}")),
+            setup.path(&format!("app.db{ending}")),
+            setup.path(&format!("left.db{ending}")),
         )
         .expect("a copy");
     }
     drop(writer);
-    let before = desk.files();
-    let answer = desk
+    let before = setup.files();
+    let answer = setup
         .answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"}))
         .await;
     assert!(
         answer.contains("41") && answer.contains("snapshot"),
         "{answer}"
     );
-    assert_eq!(desk.files(), before);
-    let left: Vec<_> = fs::read_dir(desk.scratch.path().join("deeper"))
+    assert_eq!(setup.files(), before);
+    let left: Vec<_> = fs::read_dir(setup.scratch.path().join("deeper"))
         .expect("the scratch folder")
         .collect();
     assert!(left.is_empty(), "{left:?}");
@@ -164,11 +164,11 @@ async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('plain');");
+    let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('plain');");
     let outside = tempfile::tempdir().expect("a folder");
-    fs::create_dir(desk.path("sub")).expect("a folder");
+    fs::create_dir(setup.path("sub")).expect("a folder");
     for (folder, word, mode) in [
-        (desk.path("sub"), "plain", "DELETE"),
+        (setup.path("sub"), "plain", "DELETE"),
         (outside.path().to_owned(), "secret", "WAL"),
     ] {
         for name in ["rollback.db", "mixed.db"] {
@@ -181,8 +181,8 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
                 .expect("a schema");
         }
     }
-    std::os::unix::fs::symlink(outside.path(), desk.path("link")).expect("a link");
-    let flip = FlippingNames::start(&desk.path("sub"), &desk.path("link"));
+    std::os::unix::fs::symlink(outside.path(), setup.path("link")).expect("a link");
+    let flip = FlippingNames::start(&setup.path("sub"), &setup.path("link"));
     let mut found = 0;
     for turn in 0..2_000 {
         let name = if turn % 2 == 0 {
@@ -190,7 +190,7 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
         } else {
             "sub/mixed.db"
         };
-        if let Ok(reply) = desk
+        if let Ok(reply) = setup
             .ask(json!({"database_path": name, "query": "SELECT a FROM t"}))
             .await
         {
@@ -208,23 +208,23 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
 
 #[tokio::test]
 async fn a_database_that_stays_locked_is_read_from_a_snapshot() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
-    let other = Connection::open(desk.path("app.db")).expect("a program");
+    let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let other = Connection::open(setup.path("app.db")).expect("a program");
     other
         .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;")
         .expect("a lock");
-    let before = desk.files();
-    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    let before = setup.files();
+    let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
     assert!(
         answer.contains('7') && answer.contains("snapshot") && answer.contains("locked"),
         "{answer}"
     );
-    assert_eq!(desk.files(), before);
+    assert_eq!(setup.files(), before);
     other
         .execute_batch("COMMIT")
         .expect("the other program goes on");
     drop(other);
-    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
     assert!(
         answer.contains('7') && !answer.contains("snapshot"),
         "{answer}"
@@ -233,42 +233,42 @@ async fn a_database_that_stays_locked_is_read_from_a_snapshot() {
 
 #[tokio::test]
 async fn what_a_killed_program_left_unfinished_is_not_shown() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
-    let other = Connection::open(desk.path("app.db")).expect("a program");
+    let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let other = Connection::open(setup.path("app.db")).expect("a program");
     // A cache of a few pages has to write into the database before the transaction ends.
     other
         .execute_batch("PRAGMA cache_size = 2; BEGIN; UPDATE t SET a = 8; CREATE TABLE u (b); INSERT INTO u WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 300) SELECT randomblob(1000) FROM c;")
         .expect("a change under way");
     for ending in ["", "-journal"] {
         fs::copy(
-            desk.path(&format!("app.db{ending}")),
-            desk.path(&format!("left.db{ending}")),
+            setup.path(&format!("app.db{ending}")),
+            setup.path(&format!("left.db{ending}")),
         )
         .expect("a copy");
     }
     drop(other);
-    let before = desk.files();
+    let before = setup.files();
     assert!(
         before["left.db-journal"].len() > 512,
         "a journal to go back by"
     );
-    let answer = desk
+    let answer = setup
         .answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"}))
         .await;
     assert!(
         answer.contains('7') && answer.contains("snapshot") && answer.contains("killed"),
         "{answer}"
     );
-    assert_eq!(desk.files(), before);
+    assert_eq!(setup.files(), before);
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn a_companion_that_is_a_second_name_of_another_file_is_refused() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (7);",
     );
-    let kept = Connection::open(desk.path("app.db")).expect("a program");
+    let kept = Connection::open(setup.path("app.db")).expect("a program");
     kept.execute_batch("INSERT INTO t VALUES (8)")
         .expect("a log");
     for (name, others) in [
@@ -277,19 +277,19 @@ async fn a_companion_that_is_a_second_name_of_another_file_is_refused() {
         ("three", ["-journal", "-wal"]),
     ] {
         let database = format!("{name}.db");
-        fs::copy(desk.path("app.db"), desk.path(&database)).expect("a copy");
-        let notes = desk.path(&format!("{name}.txt"));
+        fs::copy(setup.path("app.db"), setup.path(&database)).expect("a copy");
+        let notes = setup.path(&format!("{name}.txt"));
         fs::write(&notes, "what the owner wrote").expect("a file");
         let [linked, copied] = others.map(|ending| format!("{database}{ending}"));
-        fs::hard_link(&notes, desk.path(&linked)).expect("a link");
+        fs::hard_link(&notes, setup.path(&linked)).expect("a link");
         fs::copy(
-            desk.path(&format!("app.db{}", others[1])),
-            desk.path(&copied),
+            setup.path(&format!("app.db{}", others[1])),
+            setup.path(&copied),
         )
         .expect("a copy");
         for mode in ["ro", "rw"] {
             let ask = json!({"database_path": database, "query": "SELECT a FROM t", "mode": mode});
-            let refused = desk.refused(ask).await;
+            let refused = setup.refused(ask).await;
             assert_eq!(
                 refused.stable_code(),
                 ErrorCode::PolicyDenied,
@@ -310,12 +310,12 @@ async fn a_companion_that_is_a_second_name_of_another_file_is_refused() {
 
 #[tokio::test]
 async fn no_copy_is_made_with_a_journal_that_is_too_large() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
-    let other = Connection::open(desk.path("app.db")).expect("a program");
+    let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
+    let other = Connection::open(setup.path("app.db")).expect("a program");
     other.execute_batch("BEGIN EXCLUSIVE").expect("a lock");
-    let journal = fs::File::create(desk.path("app.db-journal")).expect("a journal");
+    let journal = fs::File::create(setup.path("app.db-journal")).expect("a journal");
     journal.set_len(129 << 20).expect("a size");
-    let refused = desk.refused(json!({"query": "SELECT a FROM t"})).await;
+    let refused = setup.refused(json!({"query": "SELECT a FROM t"})).await;
     assert_eq!(refused.stable_code(), ErrorCode::TooLarge, "{refused}");
     assert!(
         refused
@@ -324,7 +324,7 @@ async fn no_copy_is_made_with_a_journal_that_is_too_large() {
         "{refused}"
     );
     assert!(
-        !desk.scratch.path().join("deeper").exists(),
+        !setup.scratch.path().join("deeper").exists(),
         "nothing was copied"
     );
 }

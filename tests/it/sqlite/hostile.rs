@@ -11,9 +11,9 @@ use crate::harness::wait::with_enough_time;
 
 #[tokio::test]
 async fn hostile_statements_are_refused() {
-    let desk = SqliteFixture::new(USERS);
-    let outside = desk.scratch.path().join("written.db");
-    let before = desk.files();
+    let setup = SqliteFixture::new(USERS);
+    let outside = setup.scratch.path().join("written.db");
+    let before = setup.files();
     for (query, code) in [
         (
             format!("ATTACH '{}' AS x", outside.display()),
@@ -91,7 +91,7 @@ async fn hostile_statements_are_refused() {
             ErrorCode::TooLarge,
         ),
     ] {
-        let refused = desk.refused(json!({"query": query})).await;
+        let refused = setup.refused(json!({"query": query})).await;
         assert_eq!(
             refused.stable_code(),
             code,
@@ -99,16 +99,16 @@ async fn hostile_statements_are_refused() {
             &query[..query.len().min(80)]
         );
     }
-    assert_eq!(desk.files(), before);
+    assert_eq!(setup.files(), before);
     assert!(!outside.exists());
 }
 
 /// Each is refused with this code, and leaves the folder as it is.
 async fn all_refused(queries: &[(String, ErrorCode)]) {
-    let desk = SqliteFixture::new(USERS);
-    let before = desk.files();
+    let setup = SqliteFixture::new(USERS);
+    let before = setup.files();
     for (query, code) in queries {
-        let refused = desk.refused(json!({"query": query})).await;
+        let refused = setup.refused(json!({"query": query})).await;
         assert_eq!(
             refused.stable_code(),
             *code,
@@ -116,7 +116,7 @@ async fn all_refused(queries: &[(String, ErrorCode)]) {
             &query[..query.len().min(80)]
         );
     }
-    assert_eq!(desk.files(), before);
+    assert_eq!(setup.files(), before);
 }
 
 #[tokio::test]
@@ -184,8 +184,8 @@ async fn h87_two_statements_are_refused() {
         ("SELECT 1; ATTACH 'x' AS y", ErrorCode::PolicyDenied),
     ];
     all_refused(&queries.map(|(query, code)| (query.to_owned(), code))).await;
-    let desk = SqliteFixture::new(USERS);
-    let answer = desk
+    let setup = SqliteFixture::new(USERS);
+    let answer = setup
         .answer(json!({"query": "SELECT ';' AS c; -- SELECT 2;"}))
         .await;
     assert!(answer.ends_with("[1 row]"), "{answer}");
@@ -193,14 +193,14 @@ async fn h87_two_statements_are_refused() {
 
 #[tokio::test]
 async fn h85_a_hostile_trigger_does_nothing_that_its_statement_may_not() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
     );
-    let refused = desk
+    let refused = setup
         .refused(json!({"query": "INSERT INTO t VALUES (1)", "mode": "rw"}))
         .await;
     assert!(refused.model_text().contains("load_extension"), "{refused}");
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT count(*) AS n FROM t"}))
         .await;
     assert!(answer.starts_with("n\n-\n0"), "{answer}");
@@ -208,10 +208,10 @@ async fn h85_a_hostile_trigger_does_nothing_that_its_statement_may_not() {
 
 #[tokio::test]
 async fn h85_a_hostile_view_gets_no_further_than_a_query() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE VIEW v AS SELECT load_extension('/tmp/x.so'); CREATE VIEW w AS SELECT randomblob(1000000000) AS r; CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
     );
-    let refused = desk.refused(json!({"query": "SELECT * FROM v"})).await;
+    let refused = setup.refused(json!({"query": "SELECT * FROM v"})).await;
     assert!(
         refused
             .model_text()
@@ -219,13 +219,15 @@ async fn h85_a_hostile_view_gets_no_further_than_a_query() {
         "{refused}"
     );
     assert_eq!(
-        desk.refused(json!({"query": "SELECT * FROM w"}))
+        setup
+            .refused(json!({"query": "SELECT * FROM w"}))
             .await
             .stable_code(),
         ErrorCode::TooLarge
     );
     assert_eq!(
-        desk.refused(json!({"query": "INSERT INTO t VALUES (1)"}))
+        setup
+            .refused(json!({"query": "INSERT INTO t VALUES (1)"}))
             .await
             .stable_code(),
         ErrorCode::PolicyDenied
@@ -234,15 +236,17 @@ async fn h85_a_hostile_view_gets_no_further_than_a_query() {
 
 #[tokio::test]
 async fn h83_a_query_without_end_stops_at_its_time_and_when_cancelled() {
-    let desk = SqliteFixture::new(USERS);
+    let setup = SqliteFixture::new(USERS);
     let bomb =
         "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c";
-    let refused = desk.refused(json!({"query": bomb, "timeout_ms": 50})).await;
+    let refused = setup
+        .refused(json!({"query": bomb, "timeout_ms": 50}))
+        .await;
     assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let running = call_with(
-        &desk.tools,
+        &setup.tools,
         "SqliteQuery",
         json!({"database_path": "app.db", "query": bomb, "timeout_ms": 600_000}),
         cx,
@@ -256,10 +260,10 @@ async fn h83_a_query_without_end_stops_at_its_time_and_when_cancelled() {
 
 #[tokio::test]
 async fn h89_text_that_is_no_text_is_shown_safely() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE TABLE t (a); INSERT INTO t VALUES (CAST(x'61ff00621b5b316d' AS TEXT)), (printf('%.*c', 5000, 'x'));",
     );
-    let reply = desk
+    let reply = setup
         .ask(json!({"query": "SELECT a FROM t"}))
         .await
         .expect("an answer");
@@ -274,7 +278,7 @@ async fn h89_text_that_is_no_text_is_shown_safely() {
 
 #[tokio::test]
 async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
-    let desk = SqliteFixture::new(USERS);
+    let setup = SqliteFixture::new(USERS);
     // Each is one step of SQLite's that takes minutes or hours.
     let endless = [
         "SELECT instr(zeroblob(15000000), CAST(zeroblob(7000000) || x'01' AS BLOB))",
@@ -283,7 +287,7 @@ async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
     for query in endless {
         with_enough_time(50, async |limit| {
             let args = json!({"query": query, "timeout_ms": limit});
-            let refused = desk.refused(args).await;
+            let refused = setup.refused(args).await;
             assert_eq!(
                 refused.stable_code(),
                 ErrorCode::Timeout,
@@ -305,7 +309,7 @@ async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
             "200 bytes",
         ),
     ] {
-        let refused = desk.refused(json!({"query": query})).await;
+        let refused = setup.refused(json!({"query": query})).await;
         assert_eq!(
             refused.stable_code(),
             ErrorCode::InvalidArgs,
@@ -317,9 +321,9 @@ async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
 
 #[tokio::test]
 async fn a_change_that_is_killed_within_one_step_changes_nothing() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2);");
+    let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2);");
     let query = "UPDATE t SET a = iif(a = 1, 7, instr(zeroblob(15000000), CAST(zeroblob(7000000) || x'01' AS BLOB))) WHERE 1";
-    let refused = desk
+    let refused = setup
         .refused(json!({"query": query, "mode": "rw", "timeout_ms": 50}))
         .await;
     assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
@@ -333,50 +337,52 @@ async fn a_change_that_is_killed_within_one_step_changes_nothing() {
     let cancel = cx.cancel.clone();
     let args =
         json!({"database_path": "app.db", "query": query, "mode": "rw", "timeout_ms": 600_000});
-    let running = call_with(&desk.tools, "SqliteQuery", args, cx);
+    let running = call_with(&setup.tools, "SqliteQuery", args, cx);
     let (answer, ()) = tokio::join!(running, async {
-        while !desk.path("app.db-journal").exists() {
+        while !setup.path("app.db-journal").exists() {
             tokio::task::yield_now().await;
         }
         cancel.cancel();
     });
     let refused = answer.expect_err("a cancel");
     assert_eq!(refused.stable_code(), ErrorCode::Cancelled, "{refused}");
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT group_concat(a) AS a FROM t"}))
         .await;
     assert!(answer.contains("1,2"), "{answer}");
-    desk.answer(json!({"query": "UPDATE t SET a = a + 1 WHERE 1", "mode": "rw"}))
+    setup
+        .answer(json!({"query": "UPDATE t SET a = a + 1 WHERE 1", "mode": "rw"}))
         .await;
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT group_concat(a) AS a FROM t"}))
         .await;
     assert!(answer.contains("2,3"), "{answer}");
-    assert_eq!(desk.files().len(), 1, "no journal is left");
+    assert_eq!(setup.files().len(), 1, "no journal is left");
 }
 
 #[tokio::test]
 async fn indexes_and_views_that_use_such_functions_work_as_ever() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE TABLE t (a, b AS (trim(a, 'x')), CHECK (instr(a, '!') = 0));
          CREATE INDEX i ON t (replace(a, 'x', 'y')); CREATE VIEW v AS SELECT ltrim(a, 'x') AS l FROM t;
          INSERT INTO t (a) VALUES ('xax');",
     );
-    desk.answer(json!({"query": "INSERT INTO t (a) VALUES ('xxbx')", "mode": "rw"}))
+    setup
+        .answer(json!({"query": "INSERT INTO t (a) VALUES ('xxbx')", "mode": "rw"}))
         .await;
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT b FROM t WHERE replace(a, 'x', 'y') = 'yyby'"}))
         .await;
     assert!(answer.contains("\nb\n"), "{answer}");
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT l FROM v ORDER BY 1"}))
         .await;
     assert!(answer.contains("ax\nbx"), "{answer}");
-    let refused = desk
+    let refused = setup
         .refused(json!({"query": "INSERT INTO t (a) VALUES ('!')", "mode": "rw"}))
         .await;
     assert!(refused.model_text().contains("CHECK"), "{refused}");
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "PRAGMA integrity_check"}))
         .await;
     assert!(answer.contains("ok"), "{answer}");

@@ -17,7 +17,7 @@ use crate::harness::tools::{build_registry, call_tool, call_with, reply_text};
 const NAMED: &str = "PUNIE_TEST_DATABASE";
 
 /// What another program comes to that writes to the database: a process of its own, since locks are the process's.
-fn another_program_writes(desk: &SqliteFixture) -> bool {
+fn another_program_writes(setup: &SqliteFixture) -> bool {
     let program = Command::new(std::env::current_exe().expect("this program"))
         .args([
             "--exact",
@@ -25,7 +25,7 @@ fn another_program_writes(desk: &SqliteFixture) -> bool {
             "--test-threads=1",
             "sqlite::locking::only_by_name_alone_another_program",
         ])
-        .env(NAMED, desk.path("app.db"))
+        .env(NAMED, setup.path("app.db"))
         .output()
         .expect("a program");
     let said = String::from_utf8_lossy(&program.stdout);
@@ -55,8 +55,8 @@ const ENDLESS: &str = "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL 
 
 #[tokio::test]
 async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
-    let workspace = Workspace::open_roots(&[desk.dir.path().to_owned()]).expect("a workspace");
+    let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
+    let workspace = Workspace::open_roots(&[setup.dir.path().to_owned()]).expect("a workspace");
     let search = build_registry(tools(SearchDeps {
         workspace,
         user_ignore: None,
@@ -66,12 +66,12 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
     let cancel = cx.cancel.clone();
     let args =
         json!({"database_path": "app.db", "query": ENDLESS, "mode": "rw", "timeout_ms": 600_000});
-    let changing = call_with(&desk.tools, "SqliteQuery", args, cx);
+    let changing = call_with(&setup.tools, "SqliteQuery", args, cx);
     let meanwhile = async {
-        while !desk.path("app.db-journal").exists() {
+        while !setup.path("app.db-journal").exists() {
             tokio::task::yield_now().await;
         }
-        let before = another_program_writes(&desk);
+        let before = another_program_writes(&setup);
         let found = call_tool(
             &search,
             "Grep",
@@ -79,8 +79,8 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
         )
         .await;
         found.expect("a search");
-        desk.answer(json!({"query": "SELECT a FROM t"})).await;
-        let after = another_program_writes(&desk);
+        setup.answer(json!({"query": "SELECT a FROM t"})).await;
+        let after = another_program_writes(&setup);
         // Before anything is asserted: the change would go on under a test that failed.
         cancel.cancel();
         (before, after)
@@ -93,8 +93,8 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
         refused.model_text().contains("Nothing was changed"),
         "{refused}"
     );
-    assert!(another_program_writes(&desk), "the lock is given up");
-    let rows = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    assert!(another_program_writes(&setup), "the lock is given up");
+    let rows = setup.answer(json!({"query": "SELECT a FROM t"})).await;
     assert!(
         rows.starts_with("a\n------\nours\ntheirs\n[2 rows]"),
         "{rows}"
@@ -103,20 +103,20 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
 
 #[tokio::test]
 async fn a_change_is_made_although_a_reader_was_there_first_and_is_done() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
-    let reader = Connection::open(desk.path("app.db")).expect("a reader");
+    let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
+    let reader = Connection::open(setup.path("app.db")).expect("a reader");
     reader
         .execute_batch("BEGIN; SELECT a FROM t;")
         .expect("a question");
     let args = json!({"database_path": "app.db", "query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 600_000});
     let changing = call_with(
-        &desk.tools,
+        &setup.tools,
         "SqliteQuery",
         args,
         ToolContext::for_detached_call(RequestId::new()),
     );
     let meanwhile = async {
-        while !desk.path("app.db-journal").exists() {
+        while !setup.path("app.db-journal").exists() {
             tokio::task::yield_now().await;
         }
         reader.execute_batch("COMMIT").expect("an end");
@@ -132,25 +132,25 @@ async fn a_change_is_made_although_a_reader_was_there_first_and_is_done() {
 
 #[tokio::test]
 async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
-    let reader = Connection::open(desk.path("app.db")).expect("a reader");
+    let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('ours');");
+    let reader = Connection::open(setup.path("app.db")).expect("a reader");
     reader
         .execute_batch("BEGIN; SELECT a FROM t;")
         .expect("a question");
     let args = json!({"database_path": "app.db", "query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 600_000});
     let changing = call_with(
-        &desk.tools,
+        &setup.tools,
         "SqliteQuery",
         args,
         ToolContext::for_detached_call(RequestId::new()),
     );
-    let journal = desk.path("app.db-journal");
+    let journal = setup.path("app.db-journal");
     let meanwhile = async {
         while !journal.exists() {
             tokio::task::yield_now().await;
         }
         // Its removal, which is what commits, will fail.
-        std::fs::rename(&journal, desk.path("aside")).expect("a rename");
+        std::fs::rename(&journal, setup.path("aside")).expect("a rename");
         std::fs::create_dir(&journal).expect("a folder");
         reader.execute_batch("COMMIT").expect("an end");
     };
@@ -169,16 +169,16 @@ async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
 
 #[tokio::test]
 async fn a_lock_of_another_connection_is_named_within_the_time_limit() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('theirs');");
-    let theirs = Connection::open(desk.path("app.db")).expect("a database");
+    let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES ('theirs');");
+    let theirs = Connection::open(setup.path("app.db")).expect("a database");
     theirs.execute_batch("BEGIN EXCLUSIVE").expect("a lock");
     let args = |mode: &str, query: &str| json!({"query": query, "mode": mode, "timeout_ms": 1_000});
-    let answer = desk.answer(args("ro", "SELECT a FROM t")).await;
+    let answer = setup.answer(args("ro", "SELECT a FROM t")).await;
     assert!(
         answer.contains("theirs") && answer.contains("another program keeps it locked"),
         "{answer}"
     );
-    let refused = desk.refused(args("rw", "INSERT INTO t VALUES (1)")).await;
+    let refused = setup.refused(args("rw", "INSERT INTO t VALUES (1)")).await;
     assert_eq!(refused.stable_code(), ErrorCode::Busy, "{refused}");
     assert!(
         refused.model_text().contains("locked by another process"),

@@ -88,8 +88,8 @@ impl SqliteFixture {
 
 /// The tools of a desk, with another worker.
 #[cfg(target_os = "linux")]
-fn registry_with_worker(desk: &SqliteFixture, worker: WorkerProgram) -> ToolRegistry {
-    registry_in(desk.dir.path(), desk.scratch.path(), worker)
+fn registry_with_worker(setup: &SqliteFixture, worker: WorkerProgram) -> ToolRegistry {
+    registry_in(setup.dir.path(), setup.scratch.path(), worker)
 }
 
 fn registry_in(dir: &Path, scratch: &Path, worker: WorkerProgram) -> ToolRegistry {

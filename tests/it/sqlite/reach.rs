@@ -53,28 +53,28 @@ fn hot_journal(database: &Path, names: Option<&Path>) -> Vec<u8> {
 
 /// A desk whose database has such a journal, and a file outside of the workspace that the journal may name.
 fn hostile_desk() -> (SqliteFixture, tempfile::TempDir, PathBuf) {
-    let desk = SqliteFixture::new("CREATE TABLE t (x); INSERT INTO t VALUES (41);");
+    let setup = SqliteFixture::new("CREATE TABLE t (x); INSERT INTO t VALUES (41);");
     let outside = tempfile::tempdir().expect("a folder");
     let victim = outside.path().join("notes.txt");
     fs::write(&victim, "what the owner wrote").expect("a file");
-    (desk, outside, victim)
+    (setup, outside, victim)
 }
 
 #[tokio::test]
 async fn a_journal_that_names_a_file_outside_gets_it_neither_read_nor_deleted() {
-    let (desk, _outside, victim) = hostile_desk();
+    let (setup, _outside, victim) = hostile_desk();
     fs::write(
-        desk.path("app.db-journal"),
-        hot_journal(&desk.path("app.db"), Some(&victim)),
+        setup.path("app.db-journal"),
+        hot_journal(&setup.path("app.db"), Some(&victim)),
     )
     .expect("a journal");
-    let before = desk.files();
+    let before = setup.files();
     for args in [
         json!({"query": "SELECT x FROM t"}),
         json!({}),
         json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw"}),
     ] {
-        let refused = desk.refused(args.clone()).await;
+        let refused = setup.refused(args.clone()).await;
         assert_eq!(
             refused.stable_code(),
             ErrorCode::PolicyDenied,
@@ -88,32 +88,32 @@ async fn a_journal_that_names_a_file_outside_gets_it_neither_read_nor_deleted() 
             "what the owner wrote",
             "{args}"
         );
-        assert_eq!(desk.files(), before, "{args}");
+        assert_eq!(setup.files(), before, "{args}");
     }
 }
 
 #[tokio::test]
 async fn a_journal_that_names_a_file_which_is_not_there_is_refused_alike() {
-    let (desk, outside, _victim) = hostile_desk();
+    let (setup, outside, _victim) = hostile_desk();
     let named = outside.path().join("gone");
     fs::write(
-        desk.path("app.db-journal"),
-        hot_journal(&desk.path("app.db"), Some(&named)),
+        setup.path("app.db-journal"),
+        hot_journal(&setup.path("app.db"), Some(&named)),
     )
     .expect("a journal");
-    let refused = desk.refused(json!({"query": "SELECT x FROM t"})).await;
+    let refused = setup.refused(json!({"query": "SELECT x FROM t"})).await;
     assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn a_journal_that_names_a_pipe_does_not_stop_the_query() {
-    let (desk, outside, _victim) = hostile_desk();
+    let (setup, outside, _victim) = hostile_desk();
     let pipe = outside.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
     fs::write(
-        desk.path("app.db-journal"),
-        hot_journal(&desk.path("app.db"), Some(&pipe)),
+        setup.path("app.db-journal"),
+        hot_journal(&setup.path("app.db"), Some(&pipe)),
     )
     .expect("a journal");
     for mode in ["ro", "rw"] {
@@ -122,7 +122,7 @@ async fn a_journal_that_names_a_pipe_does_not_stop_the_query() {
         } else {
             "INSERT INTO t VALUES (2)"
         };
-        let refused = desk
+        let refused = setup
             .refused(json!({"query": query, "mode": mode, "timeout_ms": 120_000}))
             .await;
         assert_eq!(
@@ -136,30 +136,30 @@ async fn a_journal_that_names_a_pipe_does_not_stop_the_query() {
 
 #[tokio::test]
 async fn a_journal_that_names_no_other_file_is_rolled_back_as_ever() {
-    let (desk, _outside, _victim) = hostile_desk();
-    let journal = hot_journal(&desk.path("app.db"), None);
+    let (setup, _outside, _victim) = hostile_desk();
+    let journal = hot_journal(&setup.path("app.db"), None);
     // The page as it was before the change that nobody finished.
-    let mut damaged = fs::read(desk.path("app.db")).expect("a database");
+    let mut damaged = fs::read(setup.path("app.db")).expect("a database");
     damaged[100..300].fill(0xff);
-    fs::write(desk.path("app.db"), damaged).expect("a database");
-    fs::write(desk.path("app.db-journal"), journal).expect("a journal");
-    let before = desk.files();
-    let answer = desk.answer(json!({"query": "SELECT x FROM t"})).await;
+    fs::write(setup.path("app.db"), damaged).expect("a database");
+    fs::write(setup.path("app.db-journal"), journal).expect("a journal");
+    let before = setup.files();
+    let answer = setup.answer(json!({"query": "SELECT x FROM t"})).await;
     assert!(
         answer.contains("41") && answer.contains("snapshot"),
         "{answer}"
     );
     assert_eq!(
-        desk.files(),
+        setup.files(),
         before,
         "a reader leaves it to whoever may write"
     );
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw"}))
         .await;
     assert!(answer.contains("1 row affected"), "{answer}");
-    assert!(!desk.path("app.db-journal").exists());
-    let count: i64 = Connection::open(desk.path("app.db"))
+    assert!(!setup.path("app.db-journal").exists());
+    let count: i64 = Connection::open(setup.path("app.db"))
         .expect("a database")
         .query_row("SELECT sum(x) FROM t", [], |row| row.get(0))
         .expect("a sum");
@@ -168,26 +168,26 @@ async fn a_journal_that_names_no_other_file_is_rolled_back_as_ever() {
 
 #[tokio::test]
 async fn an_empty_file_with_a_log_beside_it_keeps_both() {
-    let desk = SqliteFixture::new("CREATE TABLE t (x);");
-    fs::write(desk.path("empty.db"), "").expect("a file");
+    let setup = SqliteFixture::new("CREATE TABLE t (x);");
+    fs::write(setup.path("empty.db"), "").expect("a file");
     for ending in ["-wal", "-shm"] {
-        fs::write(desk.path(&format!("empty.db{ending}")), "left by somebody").expect("a file");
+        fs::write(setup.path(&format!("empty.db{ending}")), "left by somebody").expect("a file");
     }
-    let before: Vec<String> = desk.files().into_keys().collect();
-    let answer = desk
+    let before: Vec<String> = setup.files().into_keys().collect();
+    let answer = setup
         .answer(json!({"database_path": "empty.db", "query": "SELECT 7 AS n"}))
         .await;
     assert!(answer.contains('7'), "{answer}");
-    assert_eq!(desk.files().into_keys().collect::<Vec<_>>(), before);
+    assert_eq!(setup.files().into_keys().collect::<Vec<_>>(), before);
 }
 
 #[tokio::test]
 async fn a_sort_that_would_fill_the_disk_is_stopped_and_says_what_to_do() {
-    let desk = SqliteFixture::new("CREATE TABLE t (x);");
+    let setup = SqliteFixture::new("CREATE TABLE t (x);");
     // Some 400 MB to be sorted.
     let query = "WITH RECURSIVE c(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM c WHERE x < 1000)
         SELECT x, hex(zeroblob(200000)) y FROM c ORDER BY y DESC, x DESC";
-    let refused = desk
+    let refused = setup
         .refused(json!({"query": query, "timeout_ms": 120_000}))
         .await;
     assert_eq!(refused.stable_code(), ErrorCode::TooLarge, "{refused}");
@@ -196,7 +196,7 @@ async fn a_sort_that_would_fill_the_disk_is_stopped_and_says_what_to_do() {
     }
     // What fits is sorted through the disk as ever.
     let query = query.replace("1000)", "300)");
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": query, "timeout_ms": 120_000, "limit": 1}))
         .await;
     assert!(answer.contains("300 | 0000"), "{}", &answer[..200]);
@@ -204,7 +204,7 @@ async fn a_sort_that_would_fill_the_disk_is_stopped_and_says_what_to_do() {
 
 #[tokio::test]
 async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() {
-    let desk = SqliteFixture::new("CREATE TABLE t (x); INSERT INTO t VALUES (1);");
+    let setup = SqliteFixture::new("CREATE TABLE t (x); INSERT INTO t VALUES (1);");
     let wide = |one: &str| vec![one; 200].join(", ");
     for query in [
         format!(
@@ -217,7 +217,7 @@ async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() 
             wide("z || z")
         ),
     ] {
-        let refused = desk
+        let refused = setup
             .refused(json!({"query": query, "timeout_ms": 120_000}))
             .await;
         assert_eq!(
@@ -231,7 +231,7 @@ async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() 
         }
     }
     // A statement with few functions has the whole room for one value.
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT length(hex(zeroblob(7500000))) AS n"}))
         .await;
     assert!(answer.contains("15000000"), "{answer}");
@@ -240,7 +240,7 @@ async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() 
         "SELECT {}",
         wide("replace(hex(zeroblob(1000)), '00', 'aaaa')")
     );
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": query, "format": "csv", "max_chars": 200_000}))
         .await;
     assert!(answer.contains("aaaa"), "{}", &answer[..200]);
@@ -249,18 +249,18 @@ async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() 
 #[tokio::test]
 async fn one_long_value_in_many_columns_is_stopped_before_it_fills_the_memory() {
     let long = "hex(zeroblob(3750000))";
-    let desk = SqliteFixture::new(&format!(
+    let setup = SqliteFixture::new(&format!(
         "CREATE TABLE t (a, b); INSERT INTO t VALUES ({long}, {long});"
     ));
     let many = vec!["a, b"; 300].join(", ");
-    let refused = desk
+    let refused = setup
         .refused(json!({"query": format!("SELECT {many} FROM t")}))
         .await;
     assert_eq!(refused.stable_code(), ErrorCode::TooLarge, "{refused}");
     for part in ["256 MB", "fewer", "substr()"] {
         assert!(refused.model_text().contains(part), "{part}: {refused}");
     }
-    let answer = desk
+    let answer = setup
         .answer(json!({"query": "SELECT a, b, a, b FROM t"}))
         .await;
     assert!(answer.contains("7,500,000 characters"), "{answer}");

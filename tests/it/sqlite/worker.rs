@@ -32,16 +32,16 @@ fn find_worker(folder: &Path) -> Option<PathBuf> {
 
 #[tokio::test]
 async fn a_worker_has_no_network_no_secrets_and_no_files_but_the_database() {
-    let desk = SqliteFixture::new("CREATE TABLE t (a);");
+    let setup = SqliteFixture::new("CREATE TABLE t (a);");
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"database_path": "app.db", "query": ENDLESS, "timeout_ms": 600_000});
-    let running = call_with(&desk.tools, "SqliteQuery", args, cx);
-    let database = desk.path("app.db").canonicalize().expect("there");
+    let running = call_with(&setup.tools, "SqliteQuery", args, cx);
+    let database = setup.path("app.db").canonicalize().expect("there");
     let meanwhile = async {
         loop {
             tokio::task::yield_now().await;
-            let Some(worker) = find_worker(desk.dir.path()) else {
+            let Some(worker) = find_worker(setup.dir.path()) else {
                 continue;
             };
             let open = fs::read_dir(worker.join("fd"))
@@ -98,10 +98,10 @@ async fn a_worker_has_no_network_no_secrets_and_no_files_but_the_database() {
 
 #[tokio::test]
 async fn the_owner_s_time_zone_is_known_to_it() {
-    let desk = SqliteFixture::new("");
+    let setup = SqliteFixture::new("");
     let mut worker = crate::harness::process::worker_program();
     worker.time_zone = Some("JST-9".into());
-    let tools = registry_with_worker(&desk, worker);
+    let tools = registry_with_worker(&setup, worker);
     let args = json!({"database_path": "app.db", "query": "SELECT strftime('%H', 0, 'unixepoch', 'localtime') AS h"});
     let reply = call_with(
         &tools,
@@ -119,13 +119,13 @@ async fn the_owner_s_time_zone_is_known_to_it() {
 
 #[tokio::test]
 async fn numbers_beyond_json_come_as_they_are() {
-    let desk = SqliteFixture::new(
+    let setup = SqliteFixture::new(
         "CREATE TABLE t (a); INSERT INTO t VALUES (9e999), (-9e999), (0.1), (1e-310);",
     );
-    let answer = desk.answer(json!({"query": "SELECT a FROM t"})).await;
+    let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
     let lines: Vec<&str> = answer.lines().map(str::trim).collect();
     assert_eq!(lines[2..6], ["Inf", "-Inf", "0.1", "1e-310"], "{answer}");
-    let exact = desk.answer(
+    let exact = setup.answer(
         json!({"query": "SELECT ? = 0.1 + 0.2 AS a", "params": [0.300_000_000_000_000_04]}),
     );
     assert!(exact.await.starts_with("a\n-\n1"));
@@ -133,10 +133,10 @@ async fn numbers_beyond_json_come_as_they_are() {
 
 #[tokio::test]
 async fn a_missing_program_is_an_error_that_says_so() {
-    let desk = SqliteFixture::new("");
+    let setup = SqliteFixture::new("");
     let mut worker = crate::harness::process::worker_program();
-    worker.program = desk.path("gone");
-    let tools = registry_with_worker(&desk, worker);
+    worker.program = setup.path("gone");
+    let tools = registry_with_worker(&setup, worker);
     let args = json!({"database_path": "app.db", "query": "SELECT 1"});
     let failed = call_with(
         &tools,
@@ -150,5 +150,5 @@ async fn a_missing_program_is_an_error_that_says_so() {
         failed.model_text().contains("could not be started"),
         "{failed}"
     );
-    Connection::open(desk.path("app.db")).expect("nothing holds the database");
+    Connection::open(setup.path("app.db")).expect("nothing holds the database");
 }

@@ -54,13 +54,13 @@ struct FixedTasks {
 }
 
 impl FixedTasks {
-    fn put(&self, stage: TaskStage) {
+    fn put(&self, setup: TaskStage) {
         let (request, tool) = (self.request.clone(), "Bash".to_owned());
         let view = TaskView {
             request,
             tool,
             elapsed: Duration::from_millis(1_500),
-            stage,
+            stage: setup,
         };
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Some(view);
     }

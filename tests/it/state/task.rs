@@ -54,8 +54,8 @@ async fn a_task_needs_a_process_that_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_cannot_run_is_refused_at_once() {
-    let stage = RunnerFixture::new().await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
     for (args, code, words) in [
         (
             json!({"tool": "Bahs", "args": {"command": "true"}}),
@@ -75,14 +75,14 @@ async fn a_task_that_cannot_run_is_refused_at_once() {
         ),
         (json!({"tool": " ", "args": {}}), "unknown_tool", ""),
     ] {
-        let answer = stage
+        let answer = setup
             .caller
             .call_and_wait(ToolCall::new("Task", &args).of("talk"))
             .await;
         assert_eq!(answer.verdict(), ("error", code), "{args}: {answer:?}");
         assert!(answer.text().contains(words), "{args}: {answer:?}");
     }
-    let listed = stage
+    let listed = setup
         .caller
         .call_and_wait(ToolCall::new("TaskOutput", &json!({})).of("talk"))
         .await;

@@ -41,9 +41,9 @@ impl TaskFixture {
         }
     }
 
-    fn new(stage: TaskStage) -> Self {
+    fn new(setup: TaskStage) -> Self {
         let board = FixedTasks::default();
-        board.put(stage);
+        board.put(setup);
         Self::with_board(board)
     }
 
@@ -70,33 +70,33 @@ fn parse_cursor(answer: &str) -> u64 {
 
 #[tokio::test]
 async fn a_running_task_shows_only_what_is_new_since_the_cursor() {
-    let desk = TaskFixture::new(TaskStage::Running);
-    let nothing = desk.ask(json!({})).await;
+    let setup = TaskFixture::new(TaskStage::Running);
+    let nothing = setup.ask(json!({})).await;
     assert!(
         nothing.contains("has been running for 1.5 s") && nothing.contains("since=0"),
         "{nothing}"
     );
-    let mut spool = desk.store.create_spool(&desk.task, 0).expect("a spool");
+    let mut spool = setup.store.create_spool(&setup.task, 0).expect("a spool");
     spool.write(b"one\n\x1b[31mtwo\x1b[0m\n");
     spool.flush();
-    let first = desk.ask(json!({})).await;
+    let first = setup.ask(json!({})).await;
     assert!(
         first.contains("one\ntwo\n[since=17 for what comes next; ReadOutput handle="),
         "{first}"
     );
     spool.write("dr\u{e9}i".as_bytes());
     spool.flush();
-    let second = desk.ask(json!({"since": parse_cursor(&first)})).await;
+    let second = setup.ask(json!({"since": parse_cursor(&first)})).await;
     assert!(
         second.contains("\ndr\u{e9}i\n[since=22 ") && !second.contains("two"),
         "{second}"
     );
-    let third = desk.ask(json!({"since": parse_cursor(&second)})).await;
+    let third = setup.ask(json!({"since": parse_cursor(&second)})).await;
     assert!(
         third.contains("(nothing new was printed)") && parse_cursor(&third) == 22,
         "{third}"
     );
-    let past = desk.ask(json!({"since": 999})).await;
+    let past = setup.ask(json!({"since": 999})).await;
     assert!(
         past.contains("past the end") && parse_cursor(&past) == 22,
         "{past}"
@@ -105,20 +105,20 @@ async fn a_running_task_shows_only_what_is_new_since_the_cursor() {
 
 #[tokio::test]
 async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
-    let desk = TaskFixture::new(TaskStage::Done(
+    let setup = TaskFixture::new(TaskStage::Done(
         json!({"result": "clipped", "meta": {"exitCode": 3}}).to_string(),
     ));
     let content = numbered_lines(20_000);
-    let mut spool = desk.store.create_spool(&desk.task, 0).expect("a spool");
+    let mut spool = setup.store.create_spool(&setup.task, 0).expect("a spool");
     spool.write(content.as_bytes());
     drop(spool);
     let (mut at, mut seen) = (0, String::new());
     loop {
-        let answer = desk.ask(json!({"since": at})).await;
+        let answer = setup.ask(json!({"since": at})).await;
         assert!(
             answer.starts_with(&format!(
                 "Task {} (Bash) is done after 1.5 s, exit code 3.\n",
-                desk.task
+                setup.task
             )),
             "{answer}"
         );
@@ -133,45 +133,46 @@ async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
         at = parse_cursor(&answer);
     }
     assert_eq!(seen, content);
-    let tail = desk.ask(json!({})).await;
+    let tail = setup.ask(json!({})).await;
     assert!(tail.ends_with("is done after 1.5 s:\nclipped"), "{tail}");
 }
 
 #[tokio::test]
 async fn a_task_that_failed_is_said_to_have_failed() {
-    let desk = TaskFixture::new(TaskStage::Done(
+    let setup = TaskFixture::new(TaskStage::Done(
         json!({"error": "it broke", "meta": {"code": "io"}}).to_string(),
     ));
     for args in [json!({}), json!({"since": 0}), json!({"wait_ms": 30_000})] {
-        let answer = desk.ask(args).await;
+        let answer = setup.ask(args).await;
         assert!(answer.contains("failed after 1.5 s:\nit broke"), "{answer}");
     }
-    let desk = TaskFixture::new(TaskStage::Forgotten);
-    assert!(desk.ask(json!({})).await.contains("no longer kept"));
-    let desk = TaskFixture::new(TaskStage::Waiting);
-    assert!(desk.ask(json!({})).await.contains("waits for its turn"));
+    let setup = TaskFixture::new(TaskStage::Forgotten);
+    assert!(setup.ask(json!({})).await.contains("no longer kept"));
+    let setup = TaskFixture::new(TaskStage::Waiting);
+    assert!(setup.ask(json!({})).await.contains("waits for its turn"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_with_the_task_with_the_time_and_with_a_cancel() {
-    let desk = TaskFixture::new(TaskStage::Running);
-    let late = desk.ask(json!({"wait_ms": 600_000})).await;
+    let setup = TaskFixture::new(TaskStage::Running);
+    let late = setup.ask(json!({"wait_ms": 600_000})).await;
     assert!(late.contains("has been running"), "{late}");
     let ending = async {
         tokio::task::yield_now().await;
-        desk.board
+        setup
+            .board
             .put(TaskStage::Done(json!({"result": "the end"}).to_string()));
     };
-    let (answer, ()) = tokio::join!(desk.ask(json!({"wait_ms": 30_000})), ending);
+    let (answer, ()) = tokio::join!(setup.ask(json!({"wait_ms": 30_000})), ending);
     assert!(
         answer.contains("is done after") && answer.contains("the end"),
         "{answer}"
     );
-    desk.board.put(TaskStage::Running);
+    setup.board.put(TaskStage::Running);
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
-    let args = json!({"task_id": desk.task.as_str(), "wait_ms": 30_000});
-    let waiting = call_with(&desk.tools, "TaskOutput", args, cx);
+    let args = json!({"task_id": setup.task.as_str(), "wait_ms": 30_000});
+    let waiting = call_with(&setup.tools, "TaskOutput", args, cx);
     let (answer, ()) = tokio::join!(waiting, async { cancel.cancel() });
     let error = answer.expect_err("a cancel");
     assert!(
@@ -183,8 +184,8 @@ async fn waiting_ends_with_the_task_with_the_time_and_with_a_cancel() {
 
 #[tokio::test]
 async fn without_an_id_all_tasks_and_shells_are_listed() {
-    let desk = TaskFixture::with_board(FixedTasks::default());
-    let none = call_tool(&desk.tools, "TaskOutput", json!({}))
+    let setup = TaskFixture::with_board(FixedTasks::default());
+    let none = call_tool(&setup.tools, "TaskOutput", json!({}))
         .await
         .expect("a list");
     assert!(
@@ -204,14 +205,14 @@ async fn without_an_id_all_tasks_and_shells_are_listed() {
         ..FixedTasks::default()
     };
     *board.shell.lock().expect("a lock") = Some(shell_view(None, true));
-    let desk = TaskFixture::with_board(board);
-    let list = call_tool(&desk.tools, "TaskOutput", json!({}))
+    let setup = TaskFixture::with_board(board);
+    let list = call_tool(&setup.tools, "TaskOutput", json!({}))
         .await
         .expect("a list");
     let expected = "task_2: running, 12.4 s, Bash {\"command\":\"make\"}\ntask_1: failed, 12.4 s, Bash {\"command\":\"make\"}\n\
                     sh_1: running for 3.0 s, shell: npm run dev\nTaskOutput with a task_id shows what came of it.";
     assert_eq!(reply_text(&list), expected);
-    let refused = call_tool(&desk.tools, "TaskOutput", json!({"since": 3}))
+    let refused = call_tool(&setup.tools, "TaskOutput", json!({"since": 3}))
         .await
         .expect_err("a refusal");
     assert!(
@@ -235,8 +236,8 @@ async fn a_shell_is_shown_by_its_name() {
     let board = FixedTasks::default();
     let (_dir, _) = output_store();
     *board.shell.lock().expect("a lock") = Some(shell_view(None, true));
-    let desk = TaskFixture::with_board(board);
-    let status = call_tool(&desk.tools, "TaskOutput", json!({"task_id": "sh_1"}))
+    let setup = TaskFixture::with_board(board);
+    let status = call_tool(&setup.tools, "TaskOutput", json!({"task_id": "sh_1"}))
         .await
         .expect("a status");
     assert!(
@@ -244,15 +245,15 @@ async fn a_shell_is_shown_by_its_name() {
         "{}",
         reply_text(&status)
     );
-    let handle = desk
+    let handle = setup
         .store
-        .store_text(&desk.task, 0, "listening\n")
+        .store_text(&setup.task, 0, "listening\n")
         .expect("kept")
         .as_str()
         .to_owned();
-    *desk.board.shell.lock().expect("a lock") = Some(shell_view(Some(handle), true));
+    *setup.board.shell.lock().expect("a lock") = Some(shell_view(Some(handle), true));
     let status = call_tool(
-        &desk.tools,
+        &setup.tools,
         "TaskOutput",
         json!({"task_id": "sh_1", "since": 0}),
     )
@@ -263,7 +264,7 @@ async fn a_shell_is_shown_by_its_name() {
         "{}",
         reply_text(&status)
     );
-    let unknown = call_tool(&desk.tools, "TaskOutput", json!({"task_id": "sh_2"}))
+    let unknown = call_tool(&setup.tools, "TaskOutput", json!({"task_id": "sh_2"}))
         .await
         .expect_err("unknown");
     assert!(
@@ -275,9 +276,9 @@ async fn a_shell_is_shown_by_its_name() {
 
 #[tokio::test]
 async fn an_unknown_task_says_how_to_find_one() {
-    let desk = TaskFixture::with_board(FixedTasks::default());
+    let setup = TaskFixture::with_board(FixedTasks::default());
     for id in ["no-such-task", "", "../x"] {
-        let error = call_tool(&desk.tools, "TaskOutput", json!({"task_id": id}))
+        let error = call_tool(&setup.tools, "TaskOutput", json!({"task_id": id}))
             .await
             .expect_err("unknown");
         assert!(

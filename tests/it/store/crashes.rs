@@ -40,8 +40,8 @@ fn package_cases() -> [PackageCase; 2] {
 }
 
 /// What is in place.
-fn installed_state(stage: &RunnerFixture, case: &PackageCase) -> String {
-    let folder = stage.setting.home.join(case.place);
+fn installed_state(setup: &RunnerFixture, case: &PackageCase) -> String {
+    let folder = setup.setting.home.join(case.place);
     if folder.exists() {
         render_files(&read_files(&folder))
     } else {
@@ -49,29 +49,29 @@ fn installed_state(stage: &RunnerFixture, case: &PackageCase) -> String {
     }
 }
 
-async fn run_program(stage: &RunnerFixture, args: &[&str]) {
-    let ended = stage.command(args).await;
+async fn run_program(setup: &RunnerFixture, args: &[&str]) {
+    let ended = setup.command(args).await;
     assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
 }
 
 /// Kills a command at a point, and checks what is in place then, after the next start, and that nothing else is left.
 async fn kill_and_check(
-    stage: &RunnerFixture,
+    setup: &RunnerFixture,
     case: &PackageCase,
     args: &[&str],
     point: &str,
     after: &str,
 ) {
-    let before = installed_state(stage, case);
+    let before = installed_state(setup, case);
     let armed = [("PUNIE_FAILPOINTS", OsStr::new(point))];
-    let ended = RunningProgram::start_with(&stage.setting, args, &armed)
+    let ended = RunningProgram::start_with(&setup.setting, args, &armed)
         .end()
         .await;
     assert_eq!(ended.code, None, "{point}: {ended:?}");
-    let now = installed_state(stage, case);
+    let now = installed_state(setup, case);
     assert!(now == before || now == after, "{point}: {now}");
-    stage.once().await;
-    let now = installed_state(stage, case);
+    setup.once().await;
+    let now = installed_state(setup, case);
     // Before there is a record nothing has begun; with one, the next start finishes it.
     let expected = if point.starts_with("packages.staged") {
         &*before
@@ -79,13 +79,13 @@ async fn kill_and_check(
         after
     };
     assert_eq!(now, expected, "{point}");
-    let folder = stage.setting.home.join("state");
+    let folder = setup.setting.home.join("state");
     let records = std::fs::read_to_string(folder.join("packages.json")).unwrap_or_default();
     assert!(!records.contains("\"pending\":{"), "{point}: {records}");
     let staged = std::fs::read_dir(folder.join("packages/staging")).expect("a folder");
     assert_eq!(staged.count(), 0, "{point}");
     let removed = std::fs::read_dir(folder.join("packages/removed")).expect("a folder");
-    let known = stage.command(&["--json", "packages"]).await.out;
+    let known = setup.command(&["--json", "packages"]).await.out;
     let known = known
         .lines()
         .filter(|line| line.contains("\"state\":\"removed\""))
@@ -95,11 +95,11 @@ async fn kill_and_check(
 
 /// The state of the home after a command without a kill, in a home of its own.
 async fn final_state(case: &PackageCase, steps: &[Vec<String>]) -> String {
-    let stage = RunnerFixture::with_unpaired_device(ENABLED).await;
+    let setup = RunnerFixture::with_unpaired_device(ENABLED).await;
     for step in steps {
-        run_program(&stage, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        run_program(&setup, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
-    installed_state(&stage, case)
+    installed_state(&setup, case)
 }
 
 fn owned_words(words: &[&str]) -> Vec<String> {
@@ -116,15 +116,15 @@ async fn check_change(
     steps.push(change.clone());
     let after = final_state(case, &steps).await;
     for point in points {
-        let stage = RunnerFixture::with_config(ENABLED).await;
+        let setup = RunnerFixture::with_config(ENABLED).await;
         for step in before {
-            run_program(&stage, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
+            run_program(&setup, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
         }
         let change: Vec<&str> = change.iter().map(String::as_str).collect();
         let point = format!("packages.{point}=kill");
-        kill_and_check(&stage, case, &change, &point, &after).await;
+        kill_and_check(&setup, case, &change, &point, &after).await;
         // It works as if nothing had been.
-        let again = stage
+        let again = setup
             .command(&["--json", "call", case.tool, &case.new.to_string()])
             .await;
         assert_eq!(again.code, Some(0), "{point}: {again:?}");

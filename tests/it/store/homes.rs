@@ -10,7 +10,7 @@ use crate::harness::stage::RunnerFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w58_every_path_is_of_the_given_home() {
-    let stage = RunnerFixture::with_unpaired_device(super::ENABLED).await;
+    let setup = RunnerFixture::with_unpaired_device(super::ENABLED).await;
     let folder = tempfile::tempdir().expect("a folder");
     let user = folder.path().join("user");
     let homes = ["a", "b"].map(|name| folder.path().join(name));
@@ -25,7 +25,7 @@ async fn w58_every_path_is_of_the_given_home() {
     let run = async |home: &std::path::Path, args: &[&str]| {
         let variables: [(&str, &OsStr); 2] =
             [("HOME", user.as_ref()), ("PUNIE_HOME", home.as_ref())];
-        let ended = RunningProgram::start_with(&stage.setting, args, &variables)
+        let ended = RunningProgram::start_with(&setup.setting, args, &variables)
             .end()
             .await;
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
@@ -59,7 +59,7 @@ async fn w58_every_path_is_of_the_given_home() {
         "the user's folder is untouched"
     );
     assert!(
-        !stage.setting.home.join("apps").exists(),
+        !setup.setting.home.join("apps").exists(),
         "and so is the third home"
     );
 }

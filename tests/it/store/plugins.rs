@@ -18,9 +18,9 @@ fn plugin_package() -> Value {
         "files": {"server.sh": SERVER, "lib/data.txt": "Data.\n"}})
 }
 
-async fn await_question(stage: &RunnerFixture) -> Value {
+async fn await_question(setup: &RunnerFixture) -> Value {
     wait_for_some("a question", async || {
-        let open = stage.caller.questions().await;
+        let open = setup.caller.questions().await;
         open.into_iter().next()
     })
     .await
@@ -78,15 +78,15 @@ async fn a_plugin_is_written_with_its_manifest_and_checked_before() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w55_a_plugin_is_a_question_with_its_declared_access() {
     // A rule that allows whatever writes says nothing about programs.
-    let stage = RunnerFixture::with_config(ENABLED).await;
+    let setup = RunnerFixture::with_config(ENABLED).await;
     let rules = "[[rule]]\nname = \"all-writes\"\ndecision = \"allow\"\ntools = [\"writes\"]\n";
-    std::fs::write(stage.setting.home.join("policy.toml"), rules).expect("written");
-    let _runner = stage.run();
+    std::fs::write(setup.setting.home.join("policy.toml"), rules).expect("written");
+    let _runner = setup.run();
     for (option, outcome) in [("reject_once", "error"), ("allow_always", "ok")] {
-        let id = stage
+        let id = setup
             .ask(ToolCall::new(INSTALL, &plugin_package()).of("talk"))
             .await;
-        let asked = await_question(&stage).await;
+        let asked = await_question(&setup).await;
         let title = asked["title"].as_str().expect("a title");
         for words in [
             "\\\"probe\\\"",
@@ -100,67 +100,67 @@ async fn w55_a_plugin_is_a_question_with_its_declared_access() {
                 "{words}: {title}"
             );
         }
-        assert!(!stage.setting.home.join("plugins/probe").exists());
-        stage.caller.choose(&asked, option).await;
-        assert_eq!(stage.answer(&id).await.outcome, outcome);
+        assert!(!setup.setting.home.join("plugins/probe").exists());
+        setup.caller.choose(&asked, option).await;
+        assert_eq!(setup.answer(&id).await.outcome, outcome);
     }
-    assert!(stage.setting.home.join("plugins/probe/server.sh").exists());
+    assert!(setup.setting.home.join("plugins/probe/server.sh").exists());
     // A yes for the conversation is one to these arguments.
     let mut other = plugin_package();
     other["files"]["server.sh"] = json!("#!/bin/sh\n");
-    let id = stage.ask(ToolCall::new(INSTALL, &other).of("talk")).await;
-    let asked = await_question(&stage).await;
-    stage.caller.choose(&asked, "reject_once").await;
+    let id = setup.ask(ToolCall::new(INSTALL, &other).of("talk")).await;
+    let asked = await_question(&setup).await;
+    setup.caller.choose(&asked, "reject_once").await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("error", "policy_denied")
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_cannot_allow_a_plugin_of_which_it_saw_a_part() {
-    let stage = RunnerFixture::with_config(ENABLED).await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config(ENABLED).await;
+    let _runner = setup.run();
     let mut args = plugin_package();
     args["files"]["lib/data.txt"] = json!("x".repeat(10_000));
-    let id = stage.ask(ToolCall::new(INSTALL, &args)).await;
-    let asked = await_question(&stage).await;
-    stage.caller.choose(&asked, "allow_once").await;
-    let answer = stage.answer(&id).await;
+    let id = setup.ask(ToolCall::new(INSTALL, &args)).await;
+    let asked = await_question(&setup).await;
+    setup.caller.choose(&asked, "allow_once").await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
-    assert!(!stage.setting.home.join("plugins/probe").exists());
+    assert!(!setup.setting.home.join("plugins/probe").exists());
     // The person at the device reads all of it.
-    let id = stage.ask(ToolCall::new(INSTALL, &args)).await;
-    let listed = stage.listed_question().await;
+    let id = setup.ask(ToolCall::new(INSTALL, &args)).await;
+    let listed = setup.listed_question().await;
     for word in ["show", "allow"] {
         let answer = ["approvals", word, listed["id"].as_str().expect("an id")];
-        let ended = stage.command(&answer).await;
+        let ended = setup.command(&answer).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
     }
-    assert_eq!(stage.answer(&id).await.outcome, "ok");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_names_the_tool_stands_for_the_owners_yes() {
-    let stage = RunnerFixture::without_listener(ENABLED).await;
-    let policy = stage.setting.home.join("policy.toml");
+    let setup = RunnerFixture::without_listener(ENABLED).await;
+    let policy = setup.setting.home.join("policy.toml");
     let rule = |tools: &str| {
         let text = format!("[[rule]]\nname = \"a\"\ndecision = \"allow\"\ntools = [{tools}]\n");
         std::fs::write(&policy, text).expect("written");
     };
     rule("\"writes\"");
-    let first = stage.ask(ToolCall::new(INSTALL, &plugin_package())).await;
-    stage.once().await;
-    let answer = stage.answer(&first).await;
+    let first = setup.ask(ToolCall::new(INSTALL, &plugin_package())).await;
+    setup.once().await;
+    let answer = setup.answer(&first).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     assert!(answer.text().contains("nobody can be asked"), "{answer:?}");
     rule("\"InstallPluginPackage\"");
-    let second = stage.ask(ToolCall::new(INSTALL, &plugin_package())).await;
-    stage.once().await;
-    let answer = stage.answer(&second).await;
+    let second = setup.ask(ToolCall::new(INSTALL, &plugin_package())).await;
+    setup.once().await;
+    let answer = setup.answer(&second).await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     assert!(
-        stage
+        setup
             .setting
             .home
             .join("plugins/probe/plugin.toml")
@@ -170,9 +170,9 @@ async fn a_rule_that_names_the_tool_stands_for_the_owners_yes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_skill_asks_only_if_it_requests_secrets() {
-    let stage = RunnerFixture::with_config(ENABLED).await;
-    let _runner = stage.run();
-    let plain = stage
+    let setup = RunnerFixture::with_config(ENABLED).await;
+    let _runner = setup.run();
+    let plain = setup
         .caller
         .call_and_wait(ToolCall::new(
             "InstallSkillPackage",
@@ -183,17 +183,17 @@ async fn a_skill_asks_only_if_it_requests_secrets() {
     let markdown =
         "---\nname: deploy\nsecretMounts:\n  env:\n    TOKEN: DEPLOY_TOKEN\n---\nDeploy.\n";
     let args = json!({"skillId": "deploy", "name": "Deploy", "markdown": markdown});
-    let id = stage.ask(ToolCall::new("InstallSkillPackage", &args)).await;
-    let asked = await_question(&stage).await;
+    let id = setup.ask(ToolCall::new("InstallSkillPackage", &args)).await;
+    let asked = await_question(&setup).await;
     let title = asked["title"].as_str().expect("a title");
     assert!(
         title.contains("these secrets of yours: DEPLOY_TOKEN"),
         "{title}"
     );
-    stage.caller.choose(&asked, "reject_once").await;
+    setup.caller.choose(&asked, "reject_once").await;
     assert_eq!(
-        stage.answer(&id).await.verdict(),
+        setup.answer(&id).await.verdict(),
         ("error", "policy_denied")
     );
-    assert!(!stage.setting.home.join("skills/deploy").exists());
+    assert!(!setup.setting.home.join("skills/deploy").exists());
 }

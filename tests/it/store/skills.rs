@@ -193,9 +193,9 @@ async fn a_theme_is_a_file_of_two_maps() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w55_an_installed_skill_is_published_as_one_that_the_owner_wrote() {
-    let stage = RunnerFixture::with_config(ENABLED).await;
-    let _runner = stage.run();
-    let answer = stage
+    let setup = RunnerFixture::with_config(ENABLED).await;
+    let _runner = setup.run();
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::new(
             "InstallSkillPackage",
@@ -204,7 +204,7 @@ async fn w55_an_installed_skill_is_published_as_one_that_the_owner_wrote() {
         .await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     let body = wait_for_some("the skill in the catalog", async || {
-        let skills = stage.caller.catalog("skill").await;
+        let skills = setup.caller.catalog("skill").await;
         skills.into_iter().find(|(id, _)| id == "notes")
     })
     .await
@@ -212,32 +212,32 @@ async fn w55_an_installed_skill_is_published_as_one_that_the_owner_wrote() {
     assert_eq!(body["version"], "1.0.0");
     assert_eq!(body["body"], "# Notes\n\nOne.\n");
     let gone = json!({"packageId": "pack", "type": "skill", "localId": "notes"});
-    let answer = stage
+    let answer = setup
         .caller
         .call_and_wait(ToolCall::new("UninstallPackage", &gone))
         .await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     wait_for_some("the catalog without the skill", async || {
-        stage.caller.catalog("skill").await.is_empty().then_some(())
+        setup.caller.catalog("skill").await.is_empty().then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plain_device_offers_no_tools_for_packages() {
-    let stage = RunnerFixture::new().await;
-    let answer = stage
+    let setup = RunnerFixture::new().await;
+    let answer = setup
         .caller
         .ask(ToolCall::new(
             "InstallSkillPackage",
             &skill_package("1", "One."),
         ))
         .await;
-    stage.once().await;
+    setup.once().await;
     assert_eq!(
-        stage.answer(&answer).await.verdict(),
+        setup.answer(&answer).await.verdict(),
         ("error", "unknown_tool")
     );
-    let listed = stage.command(&["--json", "tools"]).await;
+    let listed = setup.command(&["--json", "tools"]).await;
     assert!(!listed.out.contains("Package"), "{listed:?}");
 }

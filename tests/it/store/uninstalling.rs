@@ -50,8 +50,8 @@ fn success_output(ended: EndedProgram) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w54_what_was_removed_comes_back_with_the_owners_changes() {
-    let stage = RunnerFixture::with_unpaired_device(ENABLED).await;
-    let call = async |tool: &str, args: &str| stage.command(&["--json", "call", tool, args]).await;
+    let setup = RunnerFixture::with_unpaired_device(ENABLED).await;
+    let call = async |tool: &str, args: &str| setup.command(&["--json", "call", tool, args]).await;
     success_output(
         call(
             "InstallSkillPackage",
@@ -59,37 +59,37 @@ async fn w54_what_was_removed_comes_back_with_the_owners_changes() {
         )
         .await,
     );
-    let folder = stage.setting.home.join("skills/notes");
+    let folder = setup.setting.home.join("skills/notes");
     std::fs::write(folder.join("more.md"), "Mine.\n").expect("written");
     let before = render_files(&read_files(&folder));
-    let listed = stage.command(&["--json", "packages"]).await.json();
+    let listed = setup.command(&["--json", "packages"]).await.json();
     assert_eq!(
         (&listed["state"], &listed["id"]),
         (&json!("changed"), &json!("notes"))
     );
     assert_eq!(listed["changes"], json!(["added more.md"]));
-    let table = success_output(stage.command(&["packages"]).await);
+    let table = success_output(setup.command(&["packages"]).await);
     for words in ["notes", "pack", "1.0.0", "changed since: added more.md"] {
         assert!(table.contains(words), "{words}: {table}");
     }
     success_output(call("UninstallPackage", r#"{"type":"skill","localId":"notes"}"#).await);
     assert!(!folder.exists());
-    let listed = stage.command(&["--json", "packages"]).await.json();
+    let listed = setup.command(&["--json", "packages"]).await.json();
     assert_eq!(listed["state"], "removed");
     success_output(
-        stage
+        setup
             .command(&["packages", "restore", "skill", "notes"])
             .await,
     );
     assert_eq!(render_files(&read_files(&folder)), before);
 
     // It is a package's again: it can be uninstalled, and is not replaced by a restore.
-    let again = stage
+    let again = setup
         .command(&["packages", "restore", "skill", "notes"])
         .await;
     assert_eq!(again.code, Some(1), "{again:?}");
     let out = success_output(
-        stage
+        setup
             .command(&["packages", "uninstall", "skill", "notes"])
             .await,
     );
@@ -101,12 +101,12 @@ async fn w54_what_was_removed_comes_back_with_the_owners_changes() {
         )
         .await,
     );
-    let there = stage
+    let there = setup
         .command(&["packages", "restore", "skill", "notes"])
         .await;
     assert_eq!(there.code, Some(1), "{there:?}");
     assert!(there.log.contains("Uninstall it first"), "{there:?}");
-    let bad = stage
+    let bad = setup
         .command(&["packages", "restore", "skill", "../x"])
         .await;
     assert_eq!(bad.code, Some(2), "{bad:?}");
@@ -202,18 +202,18 @@ async fn w90_a_damaged_record_refuses_changes_and_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w90_a_runner_with_a_damaged_record_does_everything_else() {
-    let stage = RunnerFixture::with_config(ENABLED).await;
-    std::fs::write(stage.setting.home.join("state/packages.json"), "torn").expect("written");
-    stage.write("a.txt", "Text.\n");
-    let read = stage
+    let setup = RunnerFixture::with_config(ENABLED).await;
+    std::fs::write(setup.setting.home.join("state/packages.json"), "torn").expect("written");
+    setup.write("a.txt", "Text.\n");
+    let read = setup
         .ask(crate::harness::caller::ToolCall::new(
             "Read",
             &json!({"file_path": "a.txt"}),
         ))
         .await;
-    stage.once().await;
-    assert_eq!(stage.answer(&read).await.outcome, "ok");
-    let listed = stage.command(&["packages"]).await;
+    setup.once().await;
+    assert_eq!(setup.answer(&read).await.outcome, "ok");
+    let listed = setup.command(&["packages"]).await;
     assert_eq!(listed.code, Some(78), "{listed:?}");
     assert!(listed.log.contains("is damaged"), "{listed:?}");
 }

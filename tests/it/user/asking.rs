@@ -15,13 +15,13 @@ const PROMPT: &str = "1 to 2, or your own words ([r]efuse): ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
-    let stage = RunnerFixture::without_listener("").await;
-    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
-    stage.until_asker_announced().await;
+    let setup = RunnerFixture::without_listener("").await;
+    let mut runner = OnTerminal::start(&setup.setting, &["run"]);
+    setup.until_asker_announced().await;
     let several = json!({ "question": "Which days?", "multiSelect": true,
         "options": ["Monday", "Tuesday", "Friday"] });
     let own = json!({ "question": "Which name?" });
-    let id = stage
+    let id = setup
         .ask(question_call(&json!([color_question(), several, own])))
         .await;
     runner.shows(PROMPT).await;
@@ -45,13 +45,13 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
     runner.types("3, 1\n");
     runner.shows("Your answer ([r]efuse): ").await;
     runner.types("Zoë's \"fox\"\n");
-    let answer = stage.answer(&id).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(
         answer.text(),
         "Which color? -> Blue\nWhich days? -> Friday, Monday\nWhich name? -> Zoë's \"fox\"",
         "{answer:?}"
     );
-    let shown = stage.shown_history(&id).await;
+    let shown = setup.shown_history(&id).await;
     assert!(
         shown.contains("asked Color: Which color?")
             && shown.contains("answered by you at the terminal, after "),
@@ -59,63 +59,63 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
     );
     // A refusal ends the rest. Its prompt is one of its own: a line of the runner's has an earlier one drawn again.
     let first = json!({ "question": "Which color?", "options": ["Red", "Blue", "Green"] });
-    let id = stage
+    let id = setup
         .ask(question_call(&json!([first, color_question()])))
         .await;
     runner.shows("1 to 3, or your own words ([r]efuse): ").await;
     runner.types("r\n");
     runner.shows("Refused.").await;
     assert_eq!(
-        stage.answer(&id).await.text(),
+        setup.answer(&id).await.text(),
         "Which color? -> (refused to answer)\nWhich color? -> (not asked)"
     );
     // One that is cancelled goes away.
     let last = json!({ "question": "Which color?", "options": ["Red", "Blue", "Green", "Grey"] });
-    let id = stage.ask(question_call(&json!([last]))).await;
+    let id = setup.ask(question_call(&json!([last]))).await;
     runner.shows("1 to 4, or your own words ([r]efuse): ").await;
-    stage.caller.cancel(&id).await;
-    assert_eq!(stage.answer(&id).await.outcome, "cancelled");
+    setup.caller.cancel(&id).await;
+    assert_eq!(setup.answer(&id).await.outcome, "cancelled");
     runner.shows("This question no longer waits").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_lists_and_answers_and_says_how() {
-    let stage = RunnerFixture::with_config("").await;
-    let _runner = stage.run();
-    let none = stage.command(&["questions"]).await.out;
+    let setup = RunnerFixture::with_config("").await;
+    let _runner = setup.run();
+    let none = setup.command(&["questions"]).await.out;
     assert_eq!(none, "The agent asks nothing now.\n");
-    let id = stage.ask(question_call(&json!([color_question()]))).await;
-    let question = listed_questions(&stage).await;
+    let id = setup.ask(question_call(&json!([color_question()]))).await;
+    let question = listed_questions(&setup).await;
     assert_eq!(
         (&question["requestId"], &question["title"]),
         (&json!(id), &json!("Color: Which color?"))
     );
     assert_eq!(question["input"]["options"][1]["label"], "Blue");
     let short = &id[id.len() - 8..];
-    let list = stage.command(&["questions"]).await.out;
+    let list = setup.command(&["questions"]).await.out;
     assert!(
         list.contains(&format!("{short}  AskUserQuestion ("))
             && list.contains(" min left)\n")
             && list.contains(&format!("punie-runner questions answer {short} NUMBER")),
         "{list}"
     );
-    let approvals = stage.command(&["approvals"]).await.out;
+    let approvals = setup.command(&["approvals"]).await.out;
     assert!(
         approvals.starts_with("No calls are waiting for approval.\n")
             && approvals.contains("questions"),
         "{approvals}"
     );
-    let allowed = stage.command(&["approvals", "allow", short]).await;
+    let allowed = setup.command(&["approvals", "allow", short]).await;
     assert_eq!(allowed.code, Some(1), "it is no call: {allowed:?}");
-    let status = stage.command(&["status"]).await.out;
+    let status = setup.command(&["status"]).await.out;
     assert!(
         status.contains("the agent asks you: Color: Which color?"),
         "{status}"
     );
-    let wrong = stage.command(&["questions", "answer", short, "3"]).await;
+    let wrong = setup.command(&["questions", "answer", short, "3"]).await;
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
     assert!(wrong.log.contains("there is no option 3"), "{wrong:?}");
-    let given = stage
+    let given = setup
         .command(&["questions", "answer", short, "blue", "--json"])
         .await
         .json();
@@ -124,25 +124,25 @@ async fn the_command_lists_and_answers_and_says_how() {
         (&json!("Blue"), &json!(true), &json!(true)),
         "{given}"
     );
-    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
-    let late = stage.command(&["questions", "answer", short, "1"]).await;
+    assert_eq!(setup.answer(&id).await.text(), "Which color? -> Blue");
+    let late = setup.command(&["questions", "answer", short, "1"]).await;
     assert_eq!(late.code, Some(1), "{late:?}");
-    let id = stage.ask(question_call(&json!([color_question()]))).await;
-    listed_questions(&stage).await;
-    let refused = stage.command(&["questions", "refuse", &id]).await;
+    let id = setup.ask(question_call(&json!([color_question()]))).await;
+    listed_questions(&setup).await;
+    let refused = setup.command(&["questions", "refuse", &id]).await;
     assert_eq!(refused.out, "Refused.\n", "{refused:?}");
     assert_eq!(
-        stage.answer(&id).await.text(),
+        setup.answer(&id).await.text(),
         "Which color? -> (refused to answer)"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
-    let stage = RunnerFixture::with_config("").await;
-    let _runner = stage.run();
-    let id = stage.ask(question_call(&json!([color_question()]))).await;
-    let question = asked_caller(&stage).await;
+    let setup = RunnerFixture::with_config("").await;
+    let _runner = setup.run();
+    let id = setup.ask(question_call(&json!([color_question()]))).await;
+    let question = asked_caller(&setup).await;
     assert_eq!(
         question["title"],
         "Color: Which color?\n1. Red: like a rose\n2. Blue"
@@ -150,13 +150,13 @@ async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
     let options = question["options"].as_array().expect("options");
     let ids: Vec<&Value> = options.iter().map(|option| &option["optionId"]).collect();
     assert_eq!(ids, ["choice-1", "choice-2", "text", "reject_once"]);
-    let chosen = stage.caller.choose(&question, "choice-2").await;
+    let chosen = setup.caller.choose(&question, "choice-2").await;
     assert_eq!(chosen["accepted"], true);
-    let second = stage.caller.choose(&question, "choice-1").await;
+    let second = setup.caller.choose(&question, "choice-1").await;
     assert_eq!(second["accepted"], false, "the first answer stands");
     assert_eq!(second["answer"]["optionId"], "choice-2");
-    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
-    let late = stage.caller.choose(&question, "choice-2").await;
+    assert_eq!(setup.answer(&id).await.text(), "Which color? -> Blue");
+    let late = setup.caller.choose(&question, "choice-2").await;
     assert_eq!(late["answer"]["optionId"], "choice-2", "{late}");
     // In own words, which may be an option's number or hide something.
     for (text, answer) in [
@@ -170,41 +170,41 @@ async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
             "neither\\u{202e}\\n of\\u{1b}[2J",
         ),
     ] {
-        let id = stage.ask(question_call(&json!([color_question()]))).await;
-        let question = asked_caller(&stage).await;
-        let given = stage.caller.answer_with_text(&question, text).await;
+        let id = setup.ask(question_call(&json!([color_question()]))).await;
+        let question = asked_caller(&setup).await;
+        let given = setup.caller.answer_with_text(&question, text).await;
         assert_eq!(given["answer"]["text"], text, "{given}");
-        let answered = stage.answer(&id).await.text();
+        let answered = setup.answer(&id).await.text();
         assert_eq!(answered, format!("Which color? -> {answer}"));
     }
-    let id = stage.ask(question_call(&json!([color_question()]))).await;
-    let question = asked_caller(&stage).await;
-    stage.caller.choose(&question, "reject_once").await;
+    let id = setup.ask(question_call(&json!([color_question()]))).await;
+    let question = asked_caller(&setup).await;
+    setup.caller.choose(&question, "reject_once").await;
     assert_eq!(
-        stage.answer(&id).await.text(),
+        setup.answer(&id).await.text(),
         "Which color? -> (refused to answer)"
     );
     // What is answered at the device reaches the caller's side as a text.
-    let id = stage.ask(question_call(&json!([color_question()]))).await;
-    let question = asked_caller(&stage).await;
-    listed_questions(&stage).await;
-    stage
+    let id = setup.ask(question_call(&json!([color_question()]))).await;
+    let question = asked_caller(&setup).await;
+    listed_questions(&setup).await;
+    setup
         .command(&["questions", "answer", &id, "--text", "Green"])
         .await;
-    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Green");
-    let late = stage.caller.choose(&question, "choice-1").await;
+    assert_eq!(setup.answer(&id).await.text(), "Which color? -> Green");
+    let late = setup.caller.choose(&question, "choice-1").await;
     assert_eq!(
         (&late["accepted"], &late["answer"]["text"]),
         (&json!(false), &json!("Green"))
     );
-    assert!(stage.caller.questions().await.is_empty());
+    assert!(setup.caller.questions().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
-    let stage = RunnerFixture::with_config("[questions]\npatience_ms = 1000\n").await;
-    let runner = stage.run();
-    let silent = stage
+    let setup = RunnerFixture::with_config("[questions]\npatience_ms = 1000\n").await;
+    let runner = setup.run();
+    let silent = setup
         .caller
         .call_and_wait(question_call(&json!([color_question(), color_question()])))
         .await;
@@ -213,12 +213,12 @@ async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
     assert_eq!(silent.text(), format!("{line}\n{line}"));
     runner.terminate();
     runner.end().await;
-    stage.configure(
+    setup.configure(
         "[questions]\n",
         "[questions]\ndefault = \"decide yourself\"\n",
     );
-    let _runner = stage.run();
-    let silent = stage
+    let _runner = setup.run();
+    let silent = setup
         .caller
         .call_and_wait(question_call(&json!([color_question()])))
         .await;
@@ -230,9 +230,9 @@ async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w79_where_nobody_can_be_asked_the_model_is_told_at_once() {
-    let stage = RunnerFixture::without_listener("").await;
-    let _runner = stage.run();
-    let answer = stage
+    let setup = RunnerFixture::without_listener("").await;
+    let _runner = setup.run();
+    let answer = setup
         .caller
         .call_and_wait(question_call(&json!([color_question()])))
         .await;
@@ -245,58 +245,58 @@ async fn w79_where_nobody_can_be_asked_the_model_is_told_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conversation_is_asked_one_question_at_a_time_and_its_other_calls_go_on() {
-    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
+    let _runner = setup.run();
     let question = |text: &str| question_call(&json!([{ "question": text }])).of("one");
-    let first = stage.ask(question("First?")).await;
-    let asked = listed_questions(&stage).await;
+    let first = setup.ask(question("First?")).await;
+    let asked = listed_questions(&setup).await;
     assert_eq!(asked["title"], "First?");
-    let second = stage.ask(question("Second?")).await;
+    let second = setup.ask(question("Second?")).await;
     // An approval and a question of another conversation are not held up.
     let bash = crate::harness::caller::ToolCall::bash("echo ran > effect").of("one");
-    let bash = stage.ask(bash).await;
-    let call = stage.listed_question().await;
+    let bash = setup.ask(bash).await;
+    let call = setup.listed_question().await;
     assert_eq!(call["tool"], "Bash");
-    stage.command(&["approvals", "allow", &bash]).await;
-    assert_eq!(stage.answer(&bash).await.outcome, "ok");
-    let other = stage
+    setup.command(&["approvals", "allow", &bash]).await;
+    assert_eq!(setup.answer(&bash).await.outcome, "ok");
+    let other = setup
         .ask(question_call(&json!([{ "question": "Other?" }])).of("other"))
         .await;
     let out = wait_for_some("the other's question", async || {
-        let out = stage.command(&["questions"]).await.out;
+        let out = setup.command(&["questions"]).await.out;
         out.contains("Other?").then_some(out)
     })
     .await;
     assert!(!out.contains("Second?"), "{out}");
     for (id, answer) in [(&first, "1st"), (&other, "3rd")] {
-        stage.command(&["questions", "answer", id, answer]).await;
-        stage.answer(id).await;
+        setup.command(&["questions", "answer", id, answer]).await;
+        setup.answer(id).await;
     }
-    let asked = listed_questions(&stage).await;
+    let asked = listed_questions(&setup).await;
     assert_eq!(asked["title"], "Second?");
-    stage
+    setup
         .command(&["questions", "answer", &second, "2nd"])
         .await;
-    assert_eq!(stage.answer(&second).await.text(), "Second? -> 2nd");
+    assert_eq!(setup.answer(&second).await.text(), "Second? -> 2nd");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w79_a_question_of_a_killed_runner_is_asked_again() {
-    let stage = RunnerFixture::with_config("").await;
-    let runner = stage.run();
-    let id = stage.ask(question_call(&json!([color_question()]))).await;
-    let before = listed_questions(&stage).await;
+    let setup = RunnerFixture::with_config("").await;
+    let runner = setup.run();
+    let id = setup.ask(question_call(&json!([color_question()]))).await;
+    let before = listed_questions(&setup).await;
     runner.kill();
     // A process that the runner was starting may hold its lock a moment longer.
     wait_for_some("the next runner to be named", async || {
-        let out = stage.command(&["questions"]).await.out;
+        let out = setup.command(&["questions"]).await.out;
         out.contains("(asked again when the runner starts)")
             .then_some(())
     })
     .await;
-    let _runner = stage.run();
+    let _runner = setup.run();
     let again = wait_for_some("the question again", async || {
-        let again = listed_questions(&stage).await;
+        let again = listed_questions(&setup).await;
         (again["askedAtMs"] != before["askedAtMs"]).then_some(again)
     })
     .await;
@@ -304,26 +304,26 @@ async fn w79_a_question_of_a_killed_runner_is_asked_again() {
         (&again["requestId"], &again["id"]),
         (&json!(id), &before["id"])
     );
-    stage.command(&["questions", "answer", &id, "1"]).await;
-    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Red");
+    setup.command(&["questions", "answer", &id, "1"]).await;
+    assert_eq!(setup.answer(&id).await.text(), "Which color? -> Red");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_answered_while_the_runner_is_down_counts_after_its_start() {
-    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
+    let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     for is_killed in [true, false] {
-        let runner = stage.run();
+        let runner = setup.run();
         // The question may not get more time than before.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let deadline = now.expect("after 1970").as_secs_f64() * 1_000.0 + 120_000.0;
         let question =
             question_call(&json!([color_question()])).with("deadlineMs", json!(deadline));
-        let id = stage.ask(question).await;
-        let bash = stage
+        let id = setup.ask(question).await;
+        let bash = setup
             .ask(crate::harness::caller::ToolCall::bash("echo ran"))
             .await;
         let asked = wait_for_some("both questions", async || {
-            let asked = stage.caller.questions().await;
+            let asked = setup.caller.questions().await;
             (asked.len() == 2).then_some(asked)
         })
         .await;
@@ -336,13 +336,13 @@ async fn what_is_answered_while_the_runner_is_down_counts_after_its_start() {
         for question in &asked {
             let is_call = question["requestId"] == json!(bash);
             let option = if is_call { "allow_once" } else { "choice-2" };
-            let given = stage.caller.choose(question, option).await;
+            let given = setup.caller.choose(question, option).await;
             assert_eq!(given["accepted"], true, "{given}");
         }
-        let runner = stage.run();
-        assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
-        assert_eq!(stage.answer(&bash).await.outcome, "ok");
-        assert!(stage.caller.questions().await.is_empty());
+        let runner = setup.run();
+        assert_eq!(setup.answer(&id).await.text(), "Which color? -> Blue");
+        assert_eq!(setup.answer(&bash).await.outcome, "ok");
+        assert!(setup.caller.questions().await.is_empty());
         runner.terminate();
         runner.end().await;
     }
@@ -350,10 +350,10 @@ async fn what_is_answered_while_the_runner_is_down_counts_after_its_start() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_person_who_types_a_call_answers_its_question_without_a_runner() {
-    let stage = RunnerFixture::without_listener("").await;
+    let setup = RunnerFixture::without_listener("").await;
     let arguments = json!({ "questions": [color_question()] }).to_string();
     let words = ["call", "AskUserQuestion", &arguments];
-    let mut call = OnTerminal::start(&stage.setting, &words);
+    let mut call = OnTerminal::start(&setup.setting, &words);
     call.shows(PROMPT).await;
     call.types("2\n");
     call.shows("Which color? -> Blue").await;
@@ -363,18 +363,18 @@ async fn the_person_who_types_a_call_answers_its_question_without_a_runner() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start() {
-    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
+    let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     let bash = |talk: &str| {
         let call = crate::harness::caller::ToolCall::bash(&format!("echo {talk} >> ran"));
         call.of(talk)
     };
     for is_killed in [true, false] {
-        let runner = stage.run();
-        let question = stage.ask(question_call(&json!([color_question()]))).await;
-        let (allowed, denied) = (stage.ask(bash("yes")).await, stage.ask(bash("no")).await);
+        let runner = setup.run();
+        let question = setup.ask(question_call(&json!([color_question()]))).await;
+        let (allowed, denied) = (setup.ask(bash("yes")).await, setup.ask(bash("no")).await);
         let listed = async |word: &str, count: usize| {
             wait_for_some("the questions on the list", async || {
-                let out = stage.command(&[word, "--json"]).await.out;
+                let out = setup.command(&[word, "--json"]).await.out;
                 (out.lines().count() == count).then_some(())
             })
             .await;
@@ -388,7 +388,7 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
             runner.end().await;
         }
         wait_for_some("the next runner to be named", async || {
-            let status = stage.command(&["status"]).await.out;
+            let status = setup.command(&["status"]).await.out;
             status
                 .contains("Which color? (asked again when the runner starts)")
                 .then_some(())
@@ -399,69 +399,69 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
             &["approvals", "allow", &allowed],
             &["approvals", "deny", &denied],
         ] {
-            let given = stage.command(words).await;
+            let given = setup.command(words).await;
             assert!(
                 given.code == Some(0) && given.out.contains("this counts when the next one asks"),
                 "{words:?}: {given:?}"
             );
-            let again = stage.command(words).await;
+            let again = setup.command(words).await;
             assert_eq!(again.code, Some(1), "{words:?}: {again:?}");
         }
-        let runner = stage.run();
-        assert_eq!(stage.answer(&question).await.text(), "Which color? -> Blue");
-        assert_eq!(stage.answer(&allowed).await.outcome, "ok");
-        let refused = stage.answer(&denied).await;
+        let runner = setup.run();
+        assert_eq!(setup.answer(&question).await.text(), "Which color? -> Blue");
+        assert_eq!(setup.answer(&allowed).await.outcome, "ok");
+        let refused = setup.answer(&denied).await;
         assert_eq!(refused.verdict(), ("error", "policy_denied"), "{refused:?}");
         runner.terminate();
         runner.end().await;
     }
-    assert_eq!(stage.read("ran"), "yes\nyes\n");
+    assert_eq!(setup.read("ran"), "yes\nyes\n");
     // One that the next runner has not asked again yet is waited for.
-    let runner = stage.run();
-    let id = stage.ask(question_call(&json!([color_question()]))).await;
-    listed_questions(&stage).await;
+    let runner = setup.run();
+    let id = setup.ask(question_call(&json!([color_question()]))).await;
+    listed_questions(&setup).await;
     runner.terminate();
     runner.end().await;
-    stage.command(&["pause"]).await;
-    let runner = stage.run();
+    setup.command(&["pause"]).await;
+    let runner = setup.run();
     runner.logs("the runner is up").await;
-    let command = RunningProgram::start(&stage.setting, &["questions", "answer", &id, "1"]);
-    stage.command(&["resume"]).await;
+    let command = RunningProgram::start(&setup.setting, &["questions", "answer", &id, "1"]);
+    setup.command(&["resume"]).await;
     let given = command.end().await;
     assert!(
         given.code == Some(0) && given.out.starts_with("Answered."),
         "{given:?}"
     );
-    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Red");
+    assert_eq!(setup.answer(&id).await.text(), "Which color? -> Red");
     runner.terminate();
     runner.end().await;
     // Of a question that the caller takes back while no runner runs, the next one says so.
-    let runner = stage.run();
-    let id = stage.ask(question_call(&json!([color_question()]))).await;
-    listed_questions(&stage).await;
+    let runner = setup.run();
+    let id = setup.ask(question_call(&json!([color_question()]))).await;
+    listed_questions(&setup).await;
     runner.terminate();
     runner.end().await;
-    stage.caller.cancel(&id).await;
-    stage.command(&["questions", "answer", &id, "1"]).await;
-    let _runner = stage.run();
-    assert_eq!(stage.answer(&id).await.outcome, "cancelled");
+    setup.caller.cancel(&id).await;
+    setup.command(&["questions", "answer", &id, "1"]).await;
+    let _runner = setup.run();
+    assert_eq!(setup.answer(&id).await.outcome, "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_to_a_question_that_was_answered_elsewhere_meanwhile_is_told_that_it_came_too_late()
  {
-    let stage = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
-    let runner = stage.run();
-    let question = stage.ask(question_call(&json!([color_question()]))).await;
-    listed_questions(&stage).await;
-    let asked = asked_caller(&stage).await;
+    let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
+    let runner = setup.run();
+    let question = setup.ask(question_call(&json!([color_question()]))).await;
+    listed_questions(&setup).await;
+    let asked = asked_caller(&setup).await;
     // The runner stands still while both sides answer, the caller first.
     runner.signal(Signal::STOP);
-    let given = stage.caller.choose(&asked, "choice-2").await;
+    let given = setup.caller.choose(&asked, "choice-2").await;
     assert_eq!(given["accepted"], true, "{given}");
     let words = ["questions", "answer", &question, "1"];
-    let command = RunningProgram::start(&stage.setting, &words);
-    let stored = stage.setting.home.join("state/approvals");
+    let command = RunningProgram::start(&setup.setting, &words);
+    let stored = setup.setting.home.join("state/approvals");
     wait_until("the answer at the device", || {
         let files = std::fs::read_dir(&stored).expect("a folder").flatten();
         files
@@ -475,29 +475,29 @@ async fn an_answer_to_a_question_that_was_answered_elsewhere_meanwhile_is_told_t
         told.code == Some(1) && told.out.starts_with("Too late"),
         "{told:?}"
     );
-    assert_eq!(stage.answer(&question).await.text(), "Which color? -> Blue");
+    assert_eq!(setup.answer(&question).await.text(), "Which color? -> Blue");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_is_stopped_leaves_its_question_for_the_next_one() {
-    let stage = RunnerFixture::without_listener("").await;
-    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
-    stage.until_asker_announced().await;
-    let id = stage.ask(question_call(&json!([color_question()]))).await;
+    let setup = RunnerFixture::without_listener("").await;
+    let mut runner = OnTerminal::start(&setup.setting, &["run"]);
+    setup.until_asker_announced().await;
+    let id = setup.ask(question_call(&json!([color_question()]))).await;
     runner.shows(PROMPT).await;
-    let before = listed_questions(&stage).await;
+    let before = listed_questions(&setup).await;
     runner.interrupt();
     assert_eq!(runner.end().await, Some(0));
     // Nobody listens at the caller's side, but the question is an old one.
-    let next = stage.run();
+    let next = setup.run();
     let again = wait_for_some("the question again", async || {
-        let again = listed_questions(&stage).await;
+        let again = listed_questions(&setup).await;
         (again["askedAtMs"] != before["askedAtMs"]).then_some(again)
     })
     .await;
     assert_eq!(again["requestId"], json!(id));
-    stage.command(&["questions", "answer", &id, "2"]).await;
-    assert_eq!(stage.answer(&id).await.text(), "Which color? -> Blue");
+    setup.command(&["questions", "answer", &id, "2"]).await;
+    assert_eq!(setup.answer(&id).await.text(), "Which color? -> Blue");
     next.terminate();
     next.end().await;
 }

@@ -74,14 +74,14 @@ async fn a_question_that_no_person_can_read_is_refused_in_words() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hidden_characters_of_a_question_are_shown_and_hide_nothing() {
-    let stage = RunnerFixture::with_config("").await;
-    let _runner = stage.run();
+    let setup = RunnerFixture::with_config("").await;
+    let _runner = setup.run();
     let question = json!({ "question": "Delete\u{202e}txt.\u{1b}[2K\nAll?", "header": "\u{1b}]0;x\u{7}",
         "options": [{ "label": "Y\u{200f}es\n2. No", "description": "\u{9b}31m" }] });
-    let id = stage.ask(question_call(&json!([question]))).await;
-    let listed = listed_questions(&stage).await;
-    let shown = stage.command(&["questions"]).await.out;
-    let caller = asked_caller(&stage).await;
+    let id = setup.ask(question_call(&json!([question]))).await;
+    let listed = listed_questions(&setup).await;
+    let shown = setup.command(&["questions"]).await.out;
+    let caller = asked_caller(&setup).await;
     for text in [
         listed.to_string(),
         shown,
@@ -99,8 +99,8 @@ async fn hidden_characters_of_a_question_are_shown_and_hide_nothing() {
             .contains("\n2. No"),
         "{caller}"
     );
-    stage.command(&["questions", "answer", &id, "1"]).await;
-    let answer = stage.answer(&id).await.text();
+    setup.command(&["questions", "answer", &id, "1"]).await;
+    let answer = setup.answer(&id).await.text();
     assert!(
         answer.lines().count() == 1 && !answer.contains('\u{1b}'),
         "{answer:?}"
@@ -109,33 +109,33 @@ async fn hidden_characters_of_a_question_are_shown_and_hide_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_choice_takes_no_yes_and_no_answer_of_another_caller() {
-    let stage = RunnerFixture::with_config("").await;
-    let _runner = stage.run();
-    let id = stage.ask(question_call(&json!([color_question()]))).await;
-    let question = asked_caller(&stage).await;
-    let mut stranger = stage.caller.clone();
+    let setup = RunnerFixture::with_config("").await;
+    let _runner = setup.run();
+    let id = setup.ask(question_call(&json!([color_question()]))).await;
+    let question = asked_caller(&setup).await;
+    let mut stranger = setup.caller.clone();
     stranger.token = "wrong".to_owned();
     let refused = stranger.try_answer(&question, "choice-1", None).await;
     assert_eq!(
         refused["errorData"]["code"], "CALLER_UNAUTHORIZED",
         "{refused}"
     );
-    let yes = stage.caller.try_answer(&question, "allow_once", None).await;
+    let yes = setup.caller.try_answer(&question, "allow_once", None).await;
     assert_eq!(yes["errorData"]["code"], "INVALID_ARGUMENT", "{yes}");
     let long = "x".repeat(5_000);
-    let long = stage
+    let long = setup
         .caller
         .try_answer(&question, "text", Some(&long))
         .await;
     assert_eq!(long["errorData"]["code"], "TOO_LARGE", "{long}");
     // A client that knows no texts chooses the option for one all the same.
     for text in [None, Some(""), Some(" ")] {
-        let blank = stage.caller.try_answer(&question, "text", text).await;
+        let blank = setup.caller.try_answer(&question, "text", text).await;
         assert_eq!(blank["errorData"]["code"], "INVALID_ARGUMENT", "{blank}");
     }
-    stage.caller.choose(&question, "reject_once").await;
+    setup.caller.choose(&question, "reject_once").await;
     assert_eq!(
-        stage.answer(&id).await.text(),
+        setup.answer(&id).await.text(),
         "Which color? -> (refused to answer)"
     );
 }

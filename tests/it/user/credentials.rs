@@ -42,10 +42,10 @@ fn files_with(folder: &Path, bytes: &[u8]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
-    let stage = RunnerFixture::with_config("").await;
-    let mut runner = OnTerminal::start(&stage.setting, &["run", "--log", "trace"]);
-    stage.until_asker_announced().await;
-    let id = stage
+    let setup = RunnerFixture::with_config("").await;
+    let mut runner = OnTerminal::start(&setup.setting, &["run", "--log", "trace"]);
+    setup.until_asker_announced().await;
+    let id = setup
         .ask(credential_call(&json!({ "for_host": "acme.example" })))
         .await;
     runner
@@ -64,7 +64,7 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
         );
     }
     // The caller's side can refuse only, and is told what to type where.
-    let question = asked_caller(&stage).await;
+    let question = asked_caller(&setup).await;
     let title = question["title"].as_str().expect("a title");
     assert!(
         title.contains("Type it on the device: punie-runner secrets set ACME_TOKEN"),
@@ -80,10 +80,10 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
     assert_eq!(options.len(), 1, "{options:?}");
     assert_eq!(options[0]["optionId"], "reject_once");
     runner.types(&format!("{VALUE}\n"));
-    let answer = stage.answer(&id).await;
+    let answer = setup.answer(&id).await;
     assert_eq!(answer.text(), "stored as ACME_TOKEN");
     runner.shows("Answered.").await;
-    let list = stage.command(&["secrets", "--json"]).await.json();
+    let list = setup.command(&["secrets", "--json"]).await.json();
     assert_eq!(list["asked"]["request"], json!(id));
     assert_eq!(
         list["asked"]["purpose"],
@@ -91,7 +91,7 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
     );
     assert_eq!(list["usedAtMs"], Value::Null);
     // It is the value.
-    let stored = punie_home::Home::open_home(&stage.setting.home)
+    let stored = punie_home::Home::open_home(&setup.setting.home)
         .map(|home| punie_home::SecretStore::in_home(&home))
         .expect("a home");
     let value = stored
@@ -100,8 +100,8 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
         .expect("stored");
     assert_eq!(value.expose(), VALUE);
     // It is in no file of the home, of the logs or of the backend, in no result, and was never on the terminal.
-    let everything = stage.setting.home.parent().expect("the folder of the test");
-    assert!(stage.setting.home.join("state/journal.sqlite3").exists());
+    let everything = setup.setting.home.parent().expect("the folder of the test");
+    assert!(setup.setting.home.join("state/journal.sqlite3").exists());
     let encoded = [VALUE.to_owned(), encode_hex(VALUE), encode_base64(VALUE)];
     for text in &encoded {
         assert_eq!(
@@ -112,7 +112,7 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
         assert!(!answer.raw.contains(text), "{answer:?}");
         assert!(!runner.shown().contains(text), "{}", runner.shown());
     }
-    let audit = stage.command(&["audit", "--json"]).await.out;
+    let audit = setup.command(&["audit", "--json"]).await.out;
     assert!(audit.contains(&id) && !audit.contains(VALUE), "{audit}");
 }
 
@@ -129,60 +129,60 @@ fn encode_base64(text: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_credential_is_also_given_by_command_refused_or_not_given() {
-    let stage = RunnerFixture::with_config("").await;
-    let runner = stage.run();
+    let setup = RunnerFixture::with_config("").await;
+    let runner = setup.run();
     // By the name of the secret.
-    let id = stage.ask(credential_call(&json!({}))).await;
-    listed_questions(&stage).await;
-    let set = run_with_input(&stage, &["secrets", "set", "ACME_TOKEN"], VALUE);
+    let id = setup.ask(credential_call(&json!({}))).await;
+    listed_questions(&setup).await;
+    let set = run_with_input(&setup, &["secrets", "set", "ACME_TOKEN"], VALUE);
     assert_eq!(set, "ACME_TOKEN is kept.\n");
-    assert_eq!(stage.answer(&id).await.text(), "stored as ACME_TOKEN");
+    assert_eq!(setup.answer(&id).await.text(), "stored as ACME_TOKEN");
     // By the id of the question.
-    let id = stage.ask(credential_call(&json!({}))).await;
-    listed_questions(&stage).await;
-    let on_line = stage.command(&["questions", "answer", &id, VALUE]).await;
+    let id = setup.ask(credential_call(&json!({}))).await;
+    listed_questions(&setup).await;
+    let on_line = setup.command(&["questions", "answer", &id, VALUE]).await;
     assert_eq!(on_line.code, Some(2), "{on_line:?}");
     assert_eq!(
-        run_with_input(&stage, &["questions", "answer", &id], "another-value"),
+        run_with_input(&setup, &["questions", "answer", &id], "another-value"),
         "Answered.\n"
     );
-    assert_eq!(stage.answer(&id).await.text(), "stored as ACME_TOKEN");
-    let id = stage.ask(credential_call(&json!({}))).await;
-    let question = asked_caller(&stage).await;
-    let yes = stage.caller.try_answer(&question, "allow_once", None).await;
+    assert_eq!(setup.answer(&id).await.text(), "stored as ACME_TOKEN");
+    let id = setup.ask(credential_call(&json!({}))).await;
+    let question = asked_caller(&setup).await;
+    let yes = setup.caller.try_answer(&question, "allow_once", None).await;
     assert_eq!(yes["errorData"]["code"], "INVALID_ARGUMENT", "{yes}");
-    stage.caller.choose(&question, "reject_once").await;
-    assert_eq!(stage.answer(&id).await.text(), "refused");
-    let id = stage.ask(credential_call(&json!({ "timeout": 1 }))).await;
-    let silent = stage.answer(&id).await.text();
+    setup.caller.choose(&question, "reject_once").await;
+    assert_eq!(setup.answer(&id).await.text(), "refused");
+    let id = setup.ask(credential_call(&json!({ "timeout": 1 }))).await;
+    let silent = setup.answer(&id).await.text();
     assert!(
         silent.starts_with("Nobody answered within 1 s."),
         "{silent}"
     );
-    let id = stage.ask(credential_call(&json!({}))).await;
-    listed_questions(&stage).await;
-    stage.caller.cancel(&id).await;
-    assert_eq!(stage.answer(&id).await.outcome, "cancelled");
+    let id = setup.ask(credential_call(&json!({}))).await;
+    listed_questions(&setup).await;
+    setup.caller.cancel(&id).await;
+    assert_eq!(setup.answer(&id).await.outcome, "cancelled");
     // Asked again by the next process.
-    let id = stage.ask(credential_call(&json!({}))).await;
-    let before = listed_questions(&stage).await;
+    let id = setup.ask(credential_call(&json!({}))).await;
+    let before = listed_questions(&setup).await;
     runner.kill();
-    let _runner = stage.run();
+    let _runner = setup.run();
     wait_for_some("the question again", async || {
-        (listed_questions(&stage).await["askedAtMs"] != before["askedAtMs"]).then_some(())
+        (listed_questions(&setup).await["askedAtMs"] != before["askedAtMs"]).then_some(())
     })
     .await;
-    run_with_input(&stage, &["questions", "answer", &id], "third-value-3");
-    assert_eq!(stage.answer(&id).await.text(), "stored as ACME_TOKEN");
+    run_with_input(&setup, &["questions", "answer", &id], "third-value-3");
+    assert_eq!(setup.answer(&id).await.text(), "stored as ACME_TOKEN");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sign_in_shows_its_address_and_code_until_it_is_done() {
-    let stage = RunnerFixture::with_config("").await;
-    let mut runner = OnTerminal::start(&stage.setting, &["run"]);
-    stage.until_asker_announced().await;
+    let setup = RunnerFixture::with_config("").await;
+    let mut runner = OnTerminal::start(&setup.setting, &["run"]);
+    setup.until_asker_announced().await;
     let sign_in = json!({ "url": "https://acme.example/device", "code": "WDJB-MJHT" });
-    let id = stage.ask(credential_call(&sign_in)).await;
+    let id = setup.ask(credential_call(&sign_in)).await;
     runner.shows("Type d when it is done ([r]efuse): ").await;
     let shown = runner.shown();
     assert!(
@@ -190,29 +190,29 @@ async fn a_sign_in_shows_its_address_and_code_until_it_is_done() {
         "{shown}"
     );
     runner.types("d\n");
-    assert_eq!(stage.answer(&id).await.text(), "done");
-    let id = stage.ask(credential_call(&sign_in)).await;
-    let question = asked_caller(&stage).await;
+    assert_eq!(setup.answer(&id).await.text(), "done");
+    let id = setup.ask(credential_call(&sign_in)).await;
+    let question = asked_caller(&setup).await;
     let title = question["title"].as_str().expect("a title");
     assert!(
         title.contains("https://acme.example/device\nCode: WDJB-MJHT"),
         "{title}"
     );
-    stage.caller.choose(&question, "allow_once").await;
-    assert_eq!(stage.answer(&id).await.text(), "done");
-    let list = stage.command(&["secrets", "--json"]).await.out;
+    setup.caller.choose(&question, "allow_once").await;
+    assert_eq!(setup.answer(&id).await.text(), "done");
+    let list = setup.command(&["secrets", "--json"]).await.out;
     assert_eq!(list, "", "nothing is stored");
 }
 
 /// Runs a command with this on stdin; what it prints.
-fn run_with_input(stage: &RunnerFixture, args: &[&str], input: &str) -> String {
+fn run_with_input(setup: &RunnerFixture, args: &[&str], input: &str) -> String {
     let mut child = Command::new(PROGRAM)
         .args(args)
         .env_clear()
-        .env("HOME", &stage.setting.logs)
-        .env("PUNIE_HOME", &stage.setting.home)
-        .env("PUNIE_WORKSPACE", &stage.setting.workspace)
-        .env("PUNIE_BACKEND_URL", &stage.setting.url)
+        .env("HOME", &setup.setting.logs)
+        .env("PUNIE_HOME", &setup.setting.home)
+        .env("PUNIE_WORKSPACE", &setup.setting.workspace)
+        .env("PUNIE_BACKEND_URL", &setup.setting.url)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -24,9 +24,9 @@ fn question_call(questions: &Value) -> ToolCall {
 }
 
 /// The one question on the device's list, once it is there.
-pub async fn listed_questions(stage: &RunnerFixture) -> Value {
+pub async fn listed_questions(setup: &RunnerFixture) -> Value {
     wait_for_some("a question on the device's list", async || {
-        let out = stage.command(&["questions", "--json"]).await.out;
+        let out = setup.command(&["questions", "--json"]).await.out;
         serde_json::from_str(out.trim())
             .ok()
             .filter(|question: &Value| question["id"].is_string())
@@ -35,9 +35,9 @@ pub async fn listed_questions(stage: &RunnerFixture) -> Value {
 }
 
 /// The one question that waits, as the caller's side sees it.
-async fn asked_caller(stage: &RunnerFixture) -> Value {
+async fn asked_caller(setup: &RunnerFixture) -> Value {
     wait_for_some("a question at the caller's side", async || {
-        let mut open = stage.caller.questions().await;
+        let mut open = setup.caller.questions().await;
         (open.len() == 1).then(|| open.remove(0))
     })
     .await

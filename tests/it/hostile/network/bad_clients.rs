@@ -53,11 +53,11 @@ impl ProxyClient {
     }
 
     fn allowed() -> (Self, FileServer) {
-        let yard = asking_yard(ALLOW);
+        let setup = asking_yard(ALLOW);
         let proxy = NetworkProxy::default();
-        proxy.set_gate(host_gate(&open_home(&yard)));
+        proxy.set_gate(host_gate(&open_home(&setup)));
         let client = Self {
-            _yard: Some(yard),
+            _yard: Some(setup),
             ..Self::of(proxy)
         };
         (client, one_file())
@@ -191,7 +191,7 @@ async fn idle_tunnels_of_two_conversations_leave_connections_for_a_third() {
 
 #[tokio::test]
 async fn a_thousand_clients_that_say_nothing_hold_up_the_others_for_seconds_only() {
-    let (yard, server) = (asking_yard(ALLOW), one_file());
+    let (setup, server) = (asking_yard(ALLOW), one_file());
     let script = "import resource, socket, subprocess, sys\n\
                   most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n\
                   resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))\n\
@@ -202,8 +202,8 @@ async fn a_thousand_clients_that_say_nothing_hold_up_the_others_for_seconds_only
                   \x20   s.connect_ex(('127.0.0.1', 13128))\n\
                   \x20   silent.append(s)\n\
                   subprocess.run(['curl', '-sS', sys.argv[1]])\n";
-    std::fs::write(yard.path("work/silent.py"), script).expect("written");
+    std::fs::write(setup.path("work/silent.py"), script).expect("written");
     let url = format!("http://packages.test:{}/file", server.port);
-    let text = yard.bash(&format!("python3 silent.py {url}")).await;
+    let text = setup.bash(&format!("python3 silent.py {url}")).await;
     assert_eq!(text, "served");
 }

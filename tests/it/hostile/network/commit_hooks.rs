@@ -14,8 +14,8 @@ use crate::harness::tools;
 use crate::harness::wait::wait_until;
 
 /// A repository in the workspace whose commits run these lines.
-fn lay_out_hook(yard: &HostileFixture, lines: &str) {
-    let work = yard.path("work");
+fn lay_out_hook(setup: &HostileFixture, lines: &str) {
+    let work = setup.path("work");
     for args in [
         &["init", "-q"][..],
         &["config", "user.name", "Ada"],
@@ -31,11 +31,11 @@ fn lay_out_hook(yard: &HostileFixture, lines: &str) {
 
 #[tokio::test]
 async fn a_hook_reaches_hosts_like_a_command() {
-    let (yard, server) = (asking_yard(ALLOW), one_file());
+    let (setup, server) = (asking_yard(ALLOW), one_file());
     let target = format!("packages.test:{}", server.port);
-    lay_out_hook(&yard, &format!("curl -sS http://{target}/file"));
+    lay_out_hook(&setup, &format!("curl -sS http://{target}/file"));
     let args = json!({"message": "one", "paths": ["file"]});
-    let reply = tools::call_tool(&yard.registry, "GitCommit", args).await;
+    let reply = tools::call_tool(&setup.registry, "GitCommit", args).await;
     let reply = reply.expect("committed");
     let text = tools::reply_text(&reply);
     assert!(text.ends_with("The hooks printed:\nserved"), "{text}");
@@ -50,11 +50,11 @@ async fn a_hook_reaches_hosts_like_a_command() {
 
 #[tokio::test]
 async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
-    let (yard, server) = (asking_yard(""), one_file());
+    let (setup, server) = (asking_yard(""), one_file());
     let url = format!("http://packages.test:{}/file", server.port);
-    lay_out_hook(&yard, &format!("curl -sSf {url}"));
+    lay_out_hook(&setup, &format!("curl -sSf {url}"));
     let args = json!({"message": "one", "paths": ["file"]});
-    let refused = tools::call_tool(&yard.registry, "GitCommit", args).await;
+    let refused = tools::call_tool(&setup.registry, "GitCommit", args).await;
     let refused = refused.expect_err("the hook failed");
     let text = refused.model_text();
     let allow = format!(
@@ -66,9 +66,9 @@ async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
         "{text}"
     );
     // What uses no proxy is told why it has no network.
-    lay_out_hook(&yard, &format!("curl -sS --noproxy '*' {url}"));
+    lay_out_hook(&setup, &format!("curl -sS --noproxy '*' {url}"));
     let args = json!({"message": "one", "path": "."});
-    let refused = tools::call_tool(&yard.registry, "GitCommit", args).await;
+    let refused = tools::call_tool(&setup.registry, "GitCommit", args).await;
     let refused = refused.expect_err("the hook failed");
     let text = refused.model_text();
     assert!(
@@ -79,21 +79,21 @@ async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
 
 #[tokio::test]
 async fn a_commit_that_is_stopped_tells_which_hosts_its_hooks_reached() {
-    let (yard, server) = (asking_yard(ALLOW), one_file());
+    let (setup, server) = (asking_yard(ALLOW), one_file());
     let target = format!("packages.test:{}", server.port);
     let lines = format!(
         "curl -sS http://{target}/file > fetched.tmp\nmv fetched.tmp fetched\nexec sleep 600"
     );
-    lay_out_hook(&yard, &lines);
+    lay_out_hook(&setup, &lines);
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"message": "one", "paths": ["file"]});
-    let fetched = yard.path("work/fetched");
+    let fetched = setup.path("work/fetched");
     let stop = async {
         wait_until("the hook has fetched the file", || fetched.exists()).await;
         cancel.cancel();
     };
-    let call = tools::call_with(&yard.registry, "GitCommit", args, cx);
+    let call = tools::call_with(&setup.registry, "GitCommit", args, cx);
     let (stopped, ()) = tokio::join!(call, stop);
     let stopped = stopped.expect_err("a cancel");
     assert_eq!(stopped.stable_code(), ErrorCode::Cancelled, "{stopped}");

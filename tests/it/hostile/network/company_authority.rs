@@ -109,10 +109,10 @@ async fn programs_trust_the_authority_that_the_users_variables_name() {
         } else {
             "user/certs/company.pem"
         };
-        let yard = yard_with(folder, name, named);
-        let text = yard.bash(&format!("{command} 2>&1 && echo reached")).await;
+        let setup = yard_with(folder, name, named);
+        let text = setup.bash(&format!("{command} 2>&1 && echo reached")).await;
         assert!(text.ends_with("reached"), "{program} with {name}: {text}");
-        let text = yard.bash(&format!("env -u {name} {command} 2>&1")).await;
+        let text = setup.bash(&format!("env -u {name} {command} 2>&1")).await;
         let text = text.to_ascii_lowercase();
         assert!(
             text.contains("certificate") || text.contains("issuer"),
@@ -131,9 +131,9 @@ async fn git_trusts_the_authority_that_its_settings_name() {
     write_authority(&folder, &company.pem());
     let settings = "[http]\n\tsslCAInfo = ~/certs/company.pem\n";
     std::fs::write(folder.path().join("user/.gitconfig"), settings).expect("written");
-    let yard = asking_yard_in(folder, ALLOW, &[]);
+    let setup = asking_yard_in(folder, ALLOW, &[]);
     let url = address.replace("127.0.0.1", "packages.test");
-    let text = yard
+    let text = setup
         .bash(&format!("git ls-remote {url}/demo.git main; ls ~/certs"))
         .await;
     assert!(

@@ -54,14 +54,14 @@ fn maven_repository() -> FileServer {
 }
 
 /// Writes the project, and returns the command that builds it from a repository at this port.
-fn lay_out_project(yard: &HostileFixture, port: u16) -> &'static str {
+fn lay_out_project(setup: &HostileFixture, port: u16) -> &'static str {
     // Maven reads no repository over plain HTTP but one that its settings name.
     let settings = format!(
         "<settings><mirrors><mirror><id>own</id><mirrorOf>*</mirrorOf><url>http://packages.test:{port}/maven2</url>\
          </mirror></mirrors></settings>"
     );
-    std::fs::write(yard.path("work/settings.xml"), settings).expect("written");
-    std::fs::write(yard.path("work/pom.xml"), PROJECT).expect("written");
+    std::fs::write(setup.path("work/settings.xml"), settings).expect("written");
+    std::fs::write(setup.path("work/pom.xml"), PROJECT).expect("written");
     "rm -rf local; mvn -B -s settings.xml -Dmaven.repo.local=$PWD/local validate 2>&1"
 }
 
@@ -82,15 +82,15 @@ async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
         .join("user/company.pem");
     std::fs::write(&file, company.pem()).expect("written");
     let named = ("REQUESTS_CA_BUNDLE".to_owned(), file.display().to_string());
-    let yard = asking_yard_in(folder, ALLOW, &[named]);
-    std::fs::write(yard.path("work/Reach.java"), PROGRAM).expect("written");
+    let setup = asking_yard_in(folder, ALLOW, &[named]);
+    std::fs::write(setup.path("work/Reach.java"), PROGRAM).expect("written");
     for way in ["connection", "client"] {
         for url in [
             format!("http://packages.test:{}", server.port),
             address.replace("127.0.0.1", "packages.test"),
         ] {
             let command = format!("java Reach.java {way} {url}/file");
-            let reply = yard.call(json!({"command": command})).await.expect(way);
+            let reply = setup.call(json!({"command": command})).await.expect(way);
             let text = tools::reply_text(&reply);
             assert!(text.contains("served"), "{command}: {text}");
             let host = url.split_once("://").expect("an address").1;
@@ -108,7 +108,7 @@ async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
         "{own} {}/file 2>&1",
         address.replace("127.0.0.1", "packages.test")
     );
-    let text = yard.bash(&command).await;
+    let text = setup.bash(&command).await;
     assert!(text.contains("PKIX"), "its own option counts: {text}");
 }
 
@@ -124,10 +124,10 @@ async fn maven_asks_like_any_other_program() {
         (ASK, &[ApprovalOption::RejectOnce], "refused by the person"),
         (DENY, &[], "not today"),
     ] {
-        let yard = asking_yard(policy);
-        let command = lay_out_project(&yard, repository.port);
-        let person = (!answers.is_empty()).then(|| AnsweringPerson::answering(&yard, answers));
-        let text = yard.bash(command).await;
+        let setup = asking_yard(policy);
+        let command = lay_out_project(&setup, repository.port);
+        let person = (!answers.is_empty()).then(|| AnsweringPerson::answering(&setup, answers));
+        let text = setup.bash(command).await;
         assert!(text.contains(expected), "{policy}: {text}");
         if let Some(person) = person {
             assert_eq!(person.questions().await.len(), 1);
@@ -138,17 +138,17 @@ async fn maven_asks_like_any_other_program() {
 /// No Java is needed for this: curl is told not to name its call.
 #[tokio::test]
 async fn a_connection_without_a_name_belongs_to_the_process_that_made_it() {
-    let (yard, server) = (asking_yard(ALLOW), one_file());
+    let (setup, server) = (asking_yard(ALLOW), one_file());
     let curl = format!(
         "curl -sS --proxy http://127.0.0.1:13128 http://packages.test:{}/file",
         server.port
     );
-    let reply = yard.call(json!({"command": curl})).await.expect("it runs");
+    let reply = setup.call(json!({"command": curl})).await.expect("it runs");
     assert_eq!(tools::reply_text(&reply), "served");
     assert_eq!(reply.meta.network.len(), 1, "{:?}", reply.meta.network);
     let unclear = "It is not clear to which call the connection belongs";
     // A process that has no name, and one that shares its connection with a process that has another name.
-    let text = yard.bash(&format!("env -i {curl}")).await;
+    let text = setup.bash(&format!("env -i {curl}")).await;
     assert!(text.contains(unclear), "{text}");
     let shared = format!(
         "exec 3<>/dev/tcp/127.0.0.1/13128; \
@@ -157,7 +157,7 @@ async fn a_connection_without_a_name_belongs_to_the_process_that_made_it() {
          printf 'GET http://packages.test:{}/file HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3; touch over; wait",
         server.port
     );
-    let text = yard.bash(&shared).await;
+    let text = setup.bash(&shared).await;
     assert!(text.contains(unclear), "{text}");
     assert_eq!(server.requests(), 1);
 }

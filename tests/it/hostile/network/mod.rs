@@ -136,21 +136,21 @@ fn asking_yard_in(
     policy: &str,
     variables: &[(String, String)],
 ) -> HostileFixture {
-    let yard = HostileFixture::start_in(folder, NetworkAccess::Ask, variables, |rules| {
+    let setup = HostileFixture::start_in(folder, NetworkAccess::Ask, variables, |rules| {
         let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
         let tools = home
             .into_iter()
             .flat_map(|home| [".cargo", ".rustup", ".pyenv"].map(|folder| home.join(folder)));
         rules.read.extend(tools.filter(|folder| folder.is_dir()));
     });
-    let home = open_home(&yard);
+    let home = open_home(&setup);
     std::fs::write(home.policy_file(), policy).expect("written");
-    yard.confinement.network_proxy().set_gate(host_gate(&home));
-    yard
+    setup.confinement.network_proxy().set_gate(host_gate(&home));
+    setup
 }
 
-fn open_home(yard: &HostileFixture) -> Home {
-    Home::open_home(&yard.path("punie")).expect("the home")
+fn open_home(setup: &HostileFixture) -> Home {
+    Home::open_home(&setup.path("punie")).expect("the home")
 }
 
 fn host_gate(home: &Home) -> HostGate {
@@ -181,8 +181,8 @@ struct AnsweringPerson {
 }
 
 impl AnsweringPerson {
-    fn answering(yard: &HostileFixture, answers: &[ApprovalOption]) -> Self {
-        let home = open_home(yard);
+    fn answering(setup: &HostileFixture, answers: &[ApprovalOption]) -> Self {
+        let home = open_home(setup);
         let presence = ApproverPresence::announce(&home).expect("announced");
         let questions = ApprovalQuestions::in_home(&home);
         let answers = answers.to_vec();
@@ -224,20 +224,20 @@ impl AnsweringPerson {
     }
 }
 
-async fn in_conversation(yard: &HostileFixture, conversation: &str, command: &str) -> ToolReply {
+async fn in_conversation(setup: &HostileFixture, conversation: &str, command: &str) -> ToolReply {
     let cx = ToolContext {
         conversation: ConversationId::parse(conversation).expect("an id"),
         ..ToolContext::for_detached_call(RequestId::new())
     };
     let args = json!({"command": command});
-    tools::call_with(&yard.registry, "Bash", args, cx)
+    tools::call_with(&setup.registry, "Bash", args, cx)
         .await
         .expect(command)
 }
 
 #[tokio::test]
 async fn an_allowed_host_is_reached_by_every_protocol_and_counted() {
-    let (yard, server) = (asking_yard(ALLOW), one_file());
+    let (setup, server) = (asking_yard(ALLOW), one_file());
     let url = format!("http://packages.test:{}/file", server.port);
     for (name, options) in [
         ("http", ""),
@@ -245,7 +245,7 @@ async fn an_allowed_host_is_reached_by_every_protocol_and_counted() {
         ("socks", "--proxy socks5h://${HTTP_PROXY#http://}"),
     ] {
         let args = json!({"command": format!("curl -sS {options} {url}")});
-        let reply = yard.call(args).await.expect(name);
+        let reply = setup.call(args).await.expect(name);
         assert_eq!(tools::reply_text(&reply), "served", "{name}");
         let [traffic] = reply.meta.network.as_slice() else {
             panic!("{name}: {:?}", reply.meta.network)
@@ -305,8 +305,8 @@ async fn a_host_is_refused_at_once_with_the_reason_where_nobody_can_be_asked() {
 
 #[tokio::test]
 async fn an_answer_says_why_an_allowed_host_was_not_reached() {
-    let yard = asking_yard(&ALLOW.replace(".test", ".nowhere"));
-    let text = yard.bash("curl -sS -p http://packages.nowhere/").await;
+    let setup = asking_yard(&ALLOW.replace(".test", ".nowhere"));
+    let text = setup.bash("curl -sS -p http://packages.nowhere/").await;
     let last = text.lines().last().expect("a line");
     assert!(
         last.starts_with("packages.nowhere:80 was not reached: its name cannot be resolved"),
@@ -316,16 +316,16 @@ async fn an_answer_says_why_an_allowed_host_was_not_reached() {
 
 #[tokio::test]
 async fn several_connections_of_a_call_are_one_question() {
-    let (yard, server) = (asking_yard(ASK), one_file());
+    let (setup, server) = (asking_yard(ASK), one_file());
     let url = format!("http://packages.test:{}/file", server.port);
     let person = AnsweringPerson::answering(
-        &yard,
+        &setup,
         &[ApprovalOption::AllowOnce, ApprovalOption::RejectOnce],
     );
     let many = format!("for n in 1 2 3 4 5; do curl -sS {url}?hunter2 & done; wait");
-    let text = yard.bash(&many).await;
+    let text = setup.bash(&many).await;
     assert_eq!(text.matches("served").count(), 5, "{text}");
-    let text = yard.bash(&many).await;
+    let text = setup.bash(&many).await;
     assert!(
         text.contains("refused by the person") && !text.contains("served"),
         "{text}"
@@ -341,22 +341,22 @@ async fn several_connections_of_a_call_are_one_question() {
     }
     assert_eq!(asked.len(), 2);
     assert_eq!(
-        ApprovalQuestions::in_home(&open_home(&yard)).open_questions(),
+        ApprovalQuestions::in_home(&open_home(&setup)).open_questions(),
         []
     );
 }
 
 #[tokio::test]
 async fn an_answer_for_the_conversation_holds_in_it_only() {
-    let (yard, server) = (asking_yard(ASK), one_file());
+    let (setup, server) = (asking_yard(ASK), one_file());
     let curl = format!("curl -sS http://packages.test:{}/file", server.port);
     let person = AnsweringPerson::answering(
-        &yard,
+        &setup,
         &[ApprovalOption::AllowAlways, ApprovalOption::RejectAlways],
     );
     let mut texts = Vec::new();
     for conversation in ["one", "one", "two", "two"] {
-        let reply = in_conversation(&yard, conversation, &curl).await;
+        let reply = in_conversation(&setup, conversation, &curl).await;
         texts.push(tools::reply_text(&reply).to_owned());
     }
     assert_eq!(person.questions().await.len(), 2);
@@ -380,9 +380,9 @@ async fn an_answer_holds_for_no_call_that_names_or_is_named_like_its_scope() {
         (AllowAlways, ("r1", Some("talk")), ("talk", None)),
         (AllowAlways, ("r1", Some("talk")), ("talk", Some("other"))),
     ] {
-        let (yard, server) = (asking_yard(ASK), one_file());
+        let (setup, server) = (asking_yard(ASK), one_file());
         let curl = format!("curl -sS http://packages.test:{}/file", server.port);
-        let person = AnsweringPerson::answering(&yard, &[answer, RejectOnce]);
+        let person = AnsweringPerson::answering(&setup, &[answer, RejectOnce]);
         let mut texts = Vec::new();
         for (request, conversation) in [first, others] {
             let alone = ToolContext::for_detached_call(RequestId::parse(request).expect("an id"));
@@ -392,7 +392,7 @@ async fn an_answer_holds_for_no_call_that_names_or_is_named_like_its_scope() {
                 ..alone
             };
             let args = json!({ "command": curl });
-            let reply = tools::call_with(&yard.registry, "Bash", args, cx).await;
+            let reply = tools::call_with(&setup.registry, "Bash", args, cx).await;
             texts.push(tools::reply_text(&reply.expect("it ran")).to_owned());
         }
         let case = format!("{answer:?} {first:?} {others:?}: {texts:?}");
@@ -406,15 +406,15 @@ async fn an_answer_holds_for_no_call_that_names_or_is_named_like_its_scope() {
 
 #[tokio::test]
 async fn a_question_goes_when_the_command_that_waits_for_it_ends() {
-    let (yard, server) = (asking_yard(ASK), one_file());
-    let presence = ApproverPresence::announce(&open_home(&yard)).expect("announced");
+    let (setup, server) = (asking_yard(ASK), one_file());
+    let presence = ApproverPresence::announce(&open_home(&setup)).expect("announced");
     let command = format!(
         "timeout 1 curl -sS http://packages.test:{}/file",
         server.port
     );
-    let text = yard.bash(&command).await;
+    let text = setup.bash(&command).await;
     assert!(text.contains("Exit code 124"), "{text}");
-    let questions = ApprovalQuestions::in_home(&open_home(&yard));
+    let questions = ApprovalQuestions::in_home(&open_home(&setup));
     wait_until("no question", || questions.open_questions().is_empty()).await;
     drop(presence);
 }
@@ -423,7 +423,7 @@ async fn a_question_goes_when_the_command_that_waits_for_it_ends() {
 async fn addresses_that_are_not_public_are_reached_by_a_rule_for_the_address_only() {
     let anything =
         "[[rule]]\nname = \"all\"\ndecision = \"allow\"\nhosts = [\"*\", \"packages.test\"]\n";
-    let (yard, server) = (asking_yard(anything), one_file());
+    let (setup, server) = (asking_yard(anything), one_file());
     let inner = FileServer::start_at(Ipv4Addr::new(127, 0, 0, 2), |_, _| Some(b"inner".to_vec()));
     let [port, inner_port] = [server.port, inner.port];
     for host in [
@@ -440,7 +440,7 @@ async fn addresses_that_are_not_public_are_reached_by_a_rule_for_the_address_onl
     ] {
         for options in ["", "-p", "--proxy socks5h://${HTTP_PROXY#http://}"] {
             let command = format!("curl -gsS --noproxy '' {options} 'http://{host}/file'");
-            let text = yard.bash(&command).await;
+            let text = setup.bash(&command).await;
             assert!(
                 text.contains("only by a rule that names the address"),
                 "{command}: {text}"
@@ -448,7 +448,7 @@ async fn addresses_that_are_not_public_are_reached_by_a_rule_for_the_address_onl
         }
     }
     // Past the proxy there is nothing.
-    let text = yard.bash(&format!("curl -sS --noproxy '*' http://127.0.0.2:{inner_port}/; echo x > /dev/tcp/127.0.0.2/{inner_port}; echo x > /dev/udp/127.0.0.53/53 && echo sent; getent hosts localhost.localdomain example.com")).await;
+    let text = setup.bash(&format!("curl -sS --noproxy '*' http://127.0.0.2:{inner_port}/; echo x > /dev/tcp/127.0.0.2/{inner_port}; echo x > /dev/udp/127.0.0.53/53 && echo sent; getent hosts localhost.localdomain example.com")).await;
     assert!(
         !text.contains("inner") && text.contains("Connection refused"),
         "{text}"
@@ -458,11 +458,11 @@ async fn addresses_that_are_not_public_are_reached_by_a_rule_for_the_address_onl
 
 #[tokio::test]
 async fn a_redirect_is_a_connection_like_any_other() {
-    let yard = asking_yard(ALLOW);
+    let setup = asking_yard(ALLOW);
     let inner = FileServer::start_at(Ipv4Addr::new(127, 0, 0, 2), |_, _| Some(b"inner".to_vec()));
     let to = format!("http://127.0.0.2:{}/", inner.port);
     let server = FileServer::start(HashMap::from([("/file".to_owned(), to.into_bytes())]));
-    let text = yard
+    let text = setup
         .bash(&format!(
             "curl -sSL --noproxy '' http://packages.test:{}/file",
             server.port
@@ -477,9 +477,9 @@ async fn a_redirect_is_a_connection_like_any_other() {
 
 #[tokio::test]
 async fn the_proxy_connects_to_the_address_that_it_checked() {
-    let (yard, server) = (asking_yard(""), one_file());
+    let (setup, server) = (asking_yard(""), one_file());
     std::fs::write(
-        open_home(&yard).policy_file(),
+        open_home(&setup).policy_file(),
         ALLOW.replace("packages.test", "*.test"),
     )
     .expect("written");
@@ -501,7 +501,7 @@ async fn the_proxy_connects_to_the_address_that_it_checked() {
         Ok(addresses.collect())
     };
     let proxy = punie_host::network_proxy::NetworkProxy::default();
-    proxy.set_gate(host_gate(&open_home(&yard)).with_resolver(Arc::new(resolve)));
+    proxy.set_gate(host_gate(&open_home(&setup)).with_resolver(Arc::new(resolve)));
     let client = bad_clients::ProxyClient::of(proxy);
     let answer = async |host: &str| {
         let url = format!("http://{host}:{}/file", server.port);
@@ -516,7 +516,7 @@ async fn the_proxy_connects_to_the_address_that_it_checked() {
 
 #[tokio::test]
 async fn only_a_yes_gives_a_call_the_whole_network() {
-    let yard = asking_yard("");
+    let setup = asking_yard("");
     let inner = FileServer::start_at(Ipv4Addr::new(127, 0, 0, 2), |_, _| Some(b"inner".to_vec()));
     let command = format!(
         "curl -sS http://127.0.0.2:{}/; echo proxy=$HTTP_PROXY",
@@ -525,18 +525,19 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
     // Without a gate before it, the tool does as it is told.
     let args =
         json!({"command": command, "network": true, "network_reason": "ssh to the build host"});
-    let reply = yard.call(args.clone()).await.expect("it runs");
+    let reply = setup.call(args.clone()).await.expect("it runs");
     assert_eq!(tools::reply_text(&reply), "innerproxy=");
-    let decide = async |yard: &HostileFixture, args: &serde_json::Value| {
-        let gate = PermissionGate::default().with_confinement(yard.confinement.clone());
-        let entry = yard.registry.find_tool("Bash").expect("it is there");
+    let decide = async |setup: &HostileFixture, args: &serde_json::Value| {
+        let gate = PermissionGate::default().with_confinement(setup.confinement.clone());
+        let entry = setup.registry.find_tool("Bash").expect("it is there");
         let text = args.to_string();
         let ready = entry.decode_call(&text).expect("decoded");
         let cx = ToolContext::for_detached_call(RequestId::new());
         gate.permit_call(&cx, entry.tool_spec(), ready.as_gate_input(&text))
             .await
     };
-    let GateDecision::NeedsApproval(asked) = decide(&yard, &args).await.expect("a question") else {
+    let GateDecision::NeedsApproval(asked) = decide(&setup, &args).await.expect("a question")
+    else {
         panic!("it is asked about");
     };
     assert!(
@@ -547,11 +548,11 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
     );
     assert_eq!(asked.rule.as_deref(), Some("network"));
     let no_reason = json!({"command": "true", "network": true});
-    let refused = decide(&yard, &no_reason).await.expect_err("no reason");
+    let refused = decide(&setup, &no_reason).await.expect_err("no reason");
     assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
     let plain = json!({"command": "true"});
     assert_eq!(
-        decide(&yard, &plain).await.expect("allowed"),
+        decide(&setup, &plain).await.expect("allowed"),
         GateDecision::Allowed
     );
     for network in [NetworkAccess::None, NetworkAccess::Loopback] {
@@ -579,9 +580,9 @@ async fn only_by_name_the_cost_of_a_command_with_the_proxy_is_that_without() {
     let mut took = [Vec::new(), Vec::new()];
     // In turns, so that the machine's other work falls on both.
     for _ in 0..400 {
-        for (yard, took) in [&plain, &asking].into_iter().zip(&mut took) {
+        for (setup, took) in [&plain, &asking].into_iter().zip(&mut took) {
             let begun = std::time::Instant::now();
-            yard.bash("true").await;
+            setup.bash("true").await;
             took.push(begun.elapsed());
         }
     }

@@ -210,27 +210,27 @@ fn install_commands(port: u16) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-async fn run_install(yard: &HostileFixture, command: &str) -> String {
-    yard.bash(&format!("({command}) 2>&1")).await
+async fn run_install(setup: &HostileFixture, command: &str) -> String {
+    setup.bash(&format!("({command}) 2>&1")).await
 }
 
 #[tokio::test]
 async fn each_installs_by_a_rule() {
-    let (yard, server) = (asking_yard(ALLOW), serve_registries());
+    let (setup, server) = (asking_yard(ALLOW), serve_registries());
     for (name, command) in install_commands(server.port) {
-        let text = run_install(&yard, &command).await;
+        let text = run_install(&setup, &command).await;
         assert!(text.ends_with("installed"), "{name}: {text}");
     }
 }
 
 #[tokio::test]
 async fn each_installs_after_one_yes() {
-    let (yard, server) = (asking_yard(ASK), serve_registries());
+    let (setup, server) = (asking_yard(ASK), serve_registries());
     let all = install_commands(server.port);
     let answers = vec![ApprovalOption::AllowOnce; all.len()];
-    let person = AnsweringPerson::answering(&yard, &answers);
+    let person = AnsweringPerson::answering(&setup, &answers);
     for (name, command) in &all {
-        let text = run_install(&yard, command).await;
+        let text = run_install(&setup, command).await;
         assert!(text.ends_with("installed"), "{name}: {text}");
     }
     assert_eq!(
@@ -243,9 +243,9 @@ async fn each_installs_after_one_yes() {
 #[tokio::test]
 async fn each_is_refused_with_the_reason() {
     for (policy, reason) in [(ASK, "nobody can be asked"), (DENY, "not today")] {
-        let (yard, server) = (asking_yard(policy), serve_registries());
+        let (setup, server) = (asking_yard(policy), serve_registries());
         for (name, command) in install_commands(server.port) {
-            let text = run_install(&yard, &command).await;
+            let text = run_install(&setup, &command).await;
             assert!(
                 !text.contains("installed\n") && text.contains(reason),
                 "{name}: {text}"

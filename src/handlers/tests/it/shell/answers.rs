@@ -286,7 +286,10 @@ async fn run_command_takes_a_line_or_a_program_with_its_arguments() {
         .await
         .expect("it ran");
     assert_eq!(reply.meta.exit_code, Some(1));
-    assert!(tools::reply_text(&reply).starts_with("Exit code 1"), "{reply:?}");
+    assert!(
+        tools::reply_text(&reply).starts_with("Exit code 1"),
+        "{reply:?}"
+    );
     let refused = bench
         .call(
             "run_command",

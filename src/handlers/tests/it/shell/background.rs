@@ -110,7 +110,8 @@ async fn a_shell_in_the_background_is_followed_to_its_end() {
     });
     let new = new.expect("new output");
     assert!(
-        tools::reply_text(&new).contains("got word\n") && !tools::reply_text(&new).contains("\none\n"),
+        tools::reply_text(&new).contains("got word\n")
+            && !tools::reply_text(&new).contains("\none\n"),
         "{new:?}"
     );
 

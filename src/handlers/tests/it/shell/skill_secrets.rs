@@ -176,7 +176,10 @@ async fn a_shell_in_the_background_keeps_its_files_until_it_ends() {
         .mail(json!({"command": command, "run_in_background": true}))
         .await
         .expect("it runs");
-    assert!(tools::reply_text(&begun).starts_with("Shell sh_1"), "{begun:?}");
+    assert!(
+        tools::reply_text(&begun).starts_with("Shell sh_1"),
+        "{begun:?}"
+    );
     let (_, mut stream) = checkpoint.line().await;
     assert_eq!(bench.mounts().len(), 1);
     // Another command of the same skill has a folder of its own, which goes before the first one's.
@@ -211,7 +214,10 @@ async fn what_a_command_leaves_running_keeps_the_files_until_it_is_ended() {
         .mail(json!({"command": command}))
         .await
         .expect("it ran");
-    assert!(tools::reply_text(&reply).contains("shell sh_1"), "{reply:?}");
+    assert!(
+        tools::reply_text(&reply).contains("shell sh_1"),
+        "{reply:?}"
+    );
     assert_eq!(bench.mounts().len(), 1);
     bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
     assert_eq!(bench.mounts().len(), 0);
