@@ -3,7 +3,7 @@
 use crate::harness::whole::all_tools;
 use punie_tool::{ToolError, ToolRegistry};
 
-/// The call is taken by the tool that is called, or by the one that the refusal of its name suggests.
+/// Calls that the called tool accepts, or the tool that the error for an unknown name suggests.
 const TAKEN: &[(&str, &str, &str, &str)] = &[
     (
         "Claude Code",
@@ -213,7 +213,7 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "Glob",
         r#"{"glob_pattern":"*.rs","target_directory":"src"}"#,
     ),
-    // Shapes that models write whatever agent they are in.
+    // Shapes that models write in any agent.
     (
         "any",
         "Bash",
@@ -309,7 +309,7 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
     ("any", "GitDiff", "GitDiff", r#"{"from":"main..feature"}"#),
 ];
 
-/// The call is refused with this.
+/// Calls that are refused, with the words of the error.
 const REFUSED: &[(&str, &str, &str)] = &[
     (
         "Bash",

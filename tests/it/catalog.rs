@@ -1,4 +1,4 @@
-//! The catalog as a model reads it. Every change of a name, a description or a schema is a visible difference here.
+//! The catalog as a model reads it. A change of a name, a description or a schema shows here as a difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::harness::whole::{all_tools, whole_switched_on};
 
-/// Every tool of the device.
+/// The specs of all tools of the device.
 fn tool_specs() -> Vec<ToolSpec> {
     all_tools().registry.device_specs().cloned().collect()
 }
@@ -20,7 +20,7 @@ fn schema_properties(spec: &ToolSpec) -> Map<String, Value> {
     }
 }
 
-/// The same with its keys sorted at every depth: their order is not what was agreed.
+/// Sorts the keys of a value at every depth, because their order is not part of the agreed catalog.
 fn sort_keys(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -95,7 +95,8 @@ fn every_description_says_what_the_tool_does_and_something_more() {
     }
 }
 
-/// What a model reads of the whole catalog, without what the owner has to switch on, fits into these bytes; a quarter of it stands for its tokens.
+/// Checks the size of the catalog as a model reads it, without tools that the owner must enable. Four bytes count as a
+/// token.
 #[test]
 fn the_catalog_costs_a_model_29_500_bytes_at_most() {
     let bytes: usize = tool_specs()
@@ -112,7 +113,7 @@ fn twins_are_marked_and_say_whose_they_are() {
     let twins: Vec<&ToolSpec> = specs.iter().filter(|spec| spec.same_as.is_some()).collect();
     assert_eq!(twins.len(), 14);
     for twin in twins {
-        let first = twin.same_as.expect("chosen by it");
+        let first = twin.same_as.expect("a twin");
         assert!(
             specs
                 .iter()
@@ -189,7 +190,7 @@ fn every_key_has_a_description_and_every_alias_a_key() {
         for (alias, key) in spec.aliases {
             assert!(
                 keys.contains(key),
-                "{}: {alias} stands for {key}, which is no key",
+                "{}: {alias} is an alias of {key}, which is no key",
                 spec.name
             );
             assert!(
@@ -258,7 +259,7 @@ fn a_tool_that_another_names_is_there() {
     };
     for spec in &specs {
         for word in words(spec) {
-            // Words with a second capital inside are names of tools here, but for these.
+            // Words with a capital inside are names of tools here, except these three.
             let inside =
                 word.chars().skip(1).any(char::is_uppercase) && word.contains(char::is_lowercase);
             let is_name = inside

@@ -1,5 +1,5 @@
-//! What an idle device and a short request cost a metered backend, counted on the wire and held against the table of
-//! docs/hosted.md, so that the page cannot become untrue.
+//! The traffic of an idle device and of a short request with a metered backend. The tests compare it with the tables of
+//! docs/hosted.md, so that the page stays true.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,26 +22,26 @@ use crate::harness::wait::{wait_for_some, wait_until};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/hosted.md");
 /// The hours of a month of 30 days.
 const MONTH_HOURS: u64 = 720;
-/// The hours that are simulated with the wake-up socket, and without it: some 1,200 and 2,300 calls. A call that is
-/// made less often than every 12 hours would be seen with the socket only.
+/// The simulated hours with the wake-up socket and without it: some 1,200 and 2,300 calls. Without it, the test misses
+/// calls that are less frequent than every 12 hours.
 const HOURS_LISTENING: u64 = 48;
 const HOURS_POLLING: u64 = 12;
-/// Waits are jittered by a fifth, and end with the runner's other waits.
+/// The runner jitters its waits by a fifth, and ends them together with other waits.
 const CALLS_OFF_BY: f64 = 0.15;
 /// Ports, ids and times differ in length.
 const BYTES_OFF_BY: f64 = 0.1;
 
-/// What was seen of one function.
+/// The traffic of one backend function.
 #[derive(Debug, Default, Clone, Copy)]
 struct FunctionTraffic {
     calls: u64,
-    /// Questions and answers with their HTTP heads.
+    /// The bytes of requests and responses with their HTTP heads.
     bytes: u64,
 }
 
 type Counts = BTreeMap<String, FunctionTraffic>;
 
-/// Passes bytes on between a device and its backend, and counts what it sees.
+/// Forwards bytes between a device and its backend, and counts calls and bytes.
 struct TrafficMeter {
     url: String,
     counts: Arc<Mutex<Counts>>,
@@ -78,7 +78,7 @@ impl TrafficMeter {
         }
     }
 
-    /// Takes what was counted since this was last asked.
+    /// Returns the counts since the last call of `take`, and resets them.
     fn take(&self) -> Counts {
         std::mem::take(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -89,8 +89,8 @@ impl TrafficMeter {
     }
 }
 
-/// Until either end is gone. One call after the other comes on a connection, so that bytes belong to the last one asked
-/// for; on a sync socket each new value of the query is a run of its function.
+/// Forwards a connection until either end closes it. A connection carries one call at a time, so bytes belong to the
+/// last requested function. On a sync socket each new value of the query is a run of its function.
 async fn pass_connection(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>) {
     let (from_near, to_near) = near.into_split();
     let (from_far, to_far) = far.into_split();
@@ -148,10 +148,10 @@ async fn copy_bytes(
     }
 }
 
-/// The catalogs that are published at the first start: tools, skills, agents and plugins.
+/// The number of catalogs that are published at the first start: tools, skills, agents and plugins.
 const CATALOGS: u64 = 4;
 
-/// The calls of an idle device in some hours, after those of its start.
+/// Measures the calls of an idle device in these hours, after its start.
 async fn measure_idle(wakeup: WakeupMode, hours: u64) -> Counts {
     let setup = RunnerFixture::with_unheld_polls("").await;
     let meter = TrafficMeter::before(&setup.setting.url).await;
@@ -162,7 +162,7 @@ async fn measure_idle(wakeup: WakeupMode, hours: u64) -> Counts {
     let runner = RunnerInProcess::with_at(&setup, &meter.url, none, settings, |parts| {
         parts.backend = Arc::new(InstantBackend(Arc::clone(&parts.backend)));
     });
-    wait_until("the start to be over", || {
+    wait_until("the end of the start", || {
         let socket = wakeup == WakeupMode::Off || meter.calls("events:head") > 0;
         socket
             && meter.calls("catalog:upsertMany") == CATALOGS
@@ -179,7 +179,7 @@ async fn measure_idle(wakeup: WakeupMode, hours: u64) -> Counts {
     counts
 }
 
-/// The rows of a table of the page, by what is in backticks in their first column; the numbers in the others.
+/// The numbers in a table of the page, by the name in backticks in the first column.
 fn read_table(heading: &str) -> BTreeMap<String, Vec<f64>> {
     let page = std::fs::read_to_string(PAGE).expect("the page");
     let (_, rest) = page
@@ -214,7 +214,7 @@ fn to_float(n: u64) -> f64 {
     n as f64
 }
 
-/// Compares the months of an idle device with a column of the page.
+/// Compares the traffic of an idle device, scaled to a month, with a column of the page.
 fn compare_with_table(counts: &Counts, hours: u64, column: usize) {
     let per_month = to_float(MONTH_HOURS / hours);
     let said = read_table("An idle device");
@@ -297,7 +297,7 @@ async fn a_short_request_costs_the_device_what_the_page_says() {
         ToolCall::bash("echo words"),
         ToolCall::new("Read", &json!({ "file_path": "there.txt" })),
     ] {
-        // Each in the peace after the one before: a wake-up may bring one more look when it is over.
+        // Each request is measured alone, because a wake-up may cause one more poll after the request before.
         meter.take();
         let id = setup.ask(ask).await;
         assert_eq!(setup.answer(&id).await.outcome, "ok");
@@ -305,7 +305,7 @@ async fn a_short_request_costs_the_device_what_the_page_says() {
         let counts = meter.take();
         let calls: BTreeMap<_, _> = counts
             .iter()
-            // A heartbeat is one of the time, not of the request.
+            // Heartbeats depend on the time, not on the request.
             .filter(|(path, seen)| seen.calls > 0 && **path != "devices:heartbeat")
             .map(|(path, seen)| (path, seen.calls))
             .collect();

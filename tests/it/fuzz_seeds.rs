@@ -1,4 +1,5 @@
-//! The fuzz targets' seeds, replayed. Not here: the targets (`fuzz/`), and the laws, which lie beside what they check.
+//! Replays the seeds of the fuzz targets. Not here: the targets (`fuzz/`), and the properties, which are beside the
+//! code.
 
 type Target = fn(&[u8]);
 

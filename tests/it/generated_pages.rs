@@ -1,5 +1,5 @@
 //! The pages of docs/ that are generated from the program: `UPDATE_DOCS=1 cargo test --test it generated_pages` writes
-//! them. Not here: docs/tools.md, which `punie-runner tools --markdown` prints, and the table of hostile inputs.
+//! them. Not here: docs/tools.md (pages.rs), and the table of hostile inputs (hostile/table.rs).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use punie_runner::config::default_file::{KnownSettings, render_default_config};
 const BEGIN: &str =
     "<!-- Generated: `UPDATE_DOCS=1 cargo test --test it generated_pages` writes what follows. -->";
 
-/// Compares the page behind the mark with the text, or writes it there.
+/// Compares the page after the mark with the text, or writes the text there.
 fn hold_page(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("docs")
@@ -31,11 +31,11 @@ fn hold_page(name: &str, text: &str) {
         .find(|(old, new)| old != new);
     assert!(
         written == text,
-        "docs/{name} is not of this program; `UPDATE_DOCS=1 cargo test --test it generated_pages` writes it: {differs:?}"
+        "docs/{name} differs from this program; `UPDATE_DOCS=1 cargo test --test it generated_pages` writes it: {differs:?}"
     );
 }
 
-/// Returns a command's help without the options of every command.
+/// Returns a command's help without the options that all commands have.
 fn help_text(command: &Command) -> String {
     let command = command
         .clone()

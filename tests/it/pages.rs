@@ -1,4 +1,4 @@
-//! The pages of docs/: that they say of the program what is so.
+//! Checks that the pages of docs/ are true of the program.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ fn read_page(name: &str) -> String {
     repository_file(&format!("docs/{name}"))
 }
 
-/// The names of all functions where tests are.
+/// The names of all functions in the folders that contain tests.
 fn all_tests() -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     for folder in ["tests/it", "src", "crates"] {
@@ -27,7 +27,7 @@ fn all_tests() -> BTreeSet<String> {
     tests
 }
 
-/// The names of all functions in this folder.
+/// Collects the names of all functions in this folder.
 fn tests_of(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("the folder can be read") {
         let path = entry.expect("an entry").path();
@@ -57,7 +57,7 @@ fn the_page_of_tools_is_what_the_program_writes() {
         .find(|(old, new)| old != new);
     assert!(
         written == page,
-        "docs/tools.md is not of this program; `cargo run -- tools --markdown > docs/tools.md` writes it: {differs:?}"
+        "docs/tools.md differs from this program; `cargo run -- tools --markdown > docs/tools.md` writes it: {differs:?}"
     );
 }
 
@@ -137,7 +137,7 @@ fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
         for test in here {
             assert!(
                 test.starts_with(&format!("f{number:02}_")),
-                "{test} is not of F{number:02}"
+                "{test} does not belong to F{number:02}"
             );
             assert!(tests.contains(test), "{test} is no test");
             named.insert(test.to_owned());
@@ -239,7 +239,7 @@ fn every_link_of_the_pages_leads_to_a_file() {
     assert!(pages > 20);
 }
 
-/// The names that look like variables of the program.
+/// The names in a text that look like environment variables of the program.
 fn variables_in(text: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let words = text

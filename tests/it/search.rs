@@ -1,4 +1,4 @@
-//! Grep and Glob in a process of the program's own. Their other tests lie with the tools.
+//! Grep and Glob in a process of the program. Their other tests are in `src/handlers/tests/it/search`.
 
 use std::fs;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::path::Path;
 use crate::harness::process::PROGRAM;
 use crate::harness::process::copy_program;
 
-/// Makes a file that both searches find.
+/// Creates a file that both searches find.
 fn write_file(root: &Path, path: &str) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
     fs::write(path, "needle\n").expect("a file");
 }
 
-/// In a process of its own: root may open everything, so whoever runs this as root becomes somebody else for it.
+/// Runs the search in its own process: root can open every file, so a run as root switches to another user id.
 #[cfg(unix)]
 #[test]
 fn what_cannot_be_opened_is_counted() {
@@ -59,7 +59,7 @@ fn what_cannot_be_opened_is_counted() {
     mode(&tree.path().join("shut"), 0o700);
 }
 
-/// 50,000 names in one folder, one in each of 500 more, and a cycle of links.
+/// Searches a tree with 50,000 files in one folder, one file in each of 500 other folders, and a cycle of links.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "slow: `.ci/run` runs it"]
@@ -91,7 +91,7 @@ fn a_wide_tree_costs_little_memory() {
             .expect("the program starts");
         let mut answer = child.stdout.take().expect("its answer");
         let mut text = vec![0];
-        // Once its answer begins, the search is over; as long as it is not read, the process is there.
+        // The search is over once its answer begins. The process stays until the whole answer is read.
         answer.read_exact(&mut text).expect("an answer");
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("its state");
         answer.read_to_end(&mut text).expect("an answer");

@@ -1,6 +1,6 @@
-//! The second wire against a worker in another language (`tests/conformance/synapse`): the conversation of a worker that
-//! looks at a repository and changes it, over connections that drop. Needs Node and `npm ci` in that folder; without
-//! them it is skipped with a word on stderr, unless `PUNIE_REQUIRE_CLIENTS=1` makes that a failure.
+//! The WebSocket backend with a worker on Node (`tests/conformance/synapse`), which reads and changes a repository over
+//! connections that drop. The test needs Node and `npm ci` in that folder. Without them it is skipped with a note on
+//! stderr, or fails under `PUNIE_REQUIRE_CLIENTS=1`.
 
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -12,7 +12,7 @@ use crate::harness::wait::wait_for_some;
 
 const TOKEN: &str = "the-token-of-the-synapse-worker";
 
-/// The worker's script, where it can run.
+/// The path of the worker's script, or `None` where it cannot run.
 fn find_script() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/synapse");
     let node = Command::new("node")
@@ -117,7 +117,7 @@ async fn a_worker_on_node_holds_its_conversation_over_connections_that_drop() {
     };
     let runner = RunningProgram::start(&setting, &["run"]);
     let ended = wait_for_some("the end of the conversation", async || {
-        worker.try_wait().expect("it can be asked")
+        worker.try_wait().expect("the worker's state")
     })
     .await;
     assert!(

@@ -1,4 +1,4 @@
-//! The decoder: what models write instead of what was asked for, and what they are told where it cannot be taken.
+//! The decoder of tool arguments: it accepts common mistakes of models, and answers other mistakes with an error.
 
 use punie_tool::{
     AllowScope, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolRegistry,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::tools::{call_tool, reply_text};
 use crate::harness::whole::all_tools;
 
-/// Says what it was given. It has a key of every kind.
+/// Returns its arguments as text. It has a key of every kind.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "its fields are shown by Debug")]
@@ -75,7 +75,7 @@ async fn echo_arguments(args: Value) -> String {
     reply_text(&reply).to_owned()
 }
 
-/// What arguments as text are refused with.
+/// The error text for these arguments.
 fn argument_error(args: &str) -> String {
     let registry = echo_registry();
     let error = registry

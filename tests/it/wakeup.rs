@@ -1,5 +1,5 @@
-//! The wake-up socket against a backend that does not hold polls: it brings requests at once, and whatever it does
-//! instead costs nothing but that.
+//! The wake-up socket with a backend that does not hold polls: requests arrive at once. A faulty socket loses only that
+//! speed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,10 +17,10 @@ use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// No poll comes by itself while a test runs.
+/// Intervals so long that no scheduled poll comes during a test.
 const AN_HOUR: &str = "unauthorized_ms = 200\nactive_ms = 3600000\nrecent_ms = 3600000\nidle_ms = 3600000\nlistening_ms = 3600000";
 
-/// Polls come by themselves.
+/// Intervals so short that scheduled polls come all the time.
 const OFTEN: &str =
     "unauthorized_ms = 200\nactive_ms = 50\nrecent_ms = 50\nidle_ms = 50\nlistening_ms = 3600000";
 
@@ -31,7 +31,7 @@ async fn fixture_with_rhythm(rhythm: &str) -> RunnerFixture {
 }
 
 async fn wait_for_socket(setup: &RunnerFixture, runner: &RunningProgram) {
-    // By then there is a journal to read.
+    // The journal, which `status` reads, exists once this line is logged.
     runner.logs("the runner is up").await;
     wait_for_some("the wake-up socket", async || {
         (setup.status().await["backend"]["link"] == "up").then_some(())
@@ -61,7 +61,7 @@ async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
         "cancelled",
         "a cancel comes that way too"
     );
-    // The backend goes and comes back: the socket is opened anew, and a poll made for what came before that.
+    // The backend restarts: the runner opens the socket anew, and polls for requests that came before.
     setup.stop_backend().await;
     runner.logs("the wake-up socket is closed").await;
     setup.start_backend().await;
@@ -92,7 +92,7 @@ async fn without_a_usable_socket_polls_do_as_before() {
         let setup = fixture_with_rhythm(OFTEN).await;
         let front = SyncFront::before(&setup.setting.url, mode).await;
         let _runner = setup.run_at(&front.url);
-        wait_until("somebody who wants to listen", || {
+        wait_until("the runner to open the socket", || {
             front.sockets.load(Ordering::SeqCst) > 0
         })
         .await;
@@ -112,7 +112,7 @@ async fn a_socket_that_lies_thousands_of_times_makes_few_polls() {
         polls < front.lies.load(Ordering::SeqCst) / 100,
         "{polls} polls"
     );
-    // It still is a bell: what is there is fetched.
+    // The socket still works as a signal: the runner polls for the waiting request.
     let id = setup.ask(ToolCall::bash("echo heard")).await;
     assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
@@ -136,7 +136,7 @@ async fn it_is_opened_only_where_polls_are_not_held_or_where_the_owner_says_so()
         );
         let front = SyncFront::before(&setup.setting.url, SocketMode::HangUp).await;
         let _runner = setup.run_at(&front.url);
-        wait_until("polls", || front.polls.load(Ordering::SeqCst) >= 4).await;
+        wait_until("four polls", || front.polls.load(Ordering::SeqCst) >= 4).await;
         if opened {
             wait_until("the socket", || front.sockets.load(Ordering::SeqCst) > 0).await;
         }
@@ -148,19 +148,19 @@ async fn it_is_opened_only_where_polls_are_not_held_or_where_the_owner_says_so()
     }
 }
 
-/// What stands in the place of the backend's sync socket.
+/// The behaviour of the fake sync socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SocketMode {
     HangUp,
     Silence,
-    /// No HTTP.
+    /// Sends bytes that are not HTTP.
     Garbage,
-    /// A WebSocket of another protocol.
+    /// Accepts a WebSocket, and speaks another protocol.
     Nonsense,
     Lies,
 }
 
-/// Passes calls on and plays the sync socket itself.
+/// A proxy before the backend that forwards calls and plays the sync socket itself.
 struct SyncFront {
     url: String,
     sockets: Arc<AtomicUsize>,

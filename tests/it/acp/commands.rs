@@ -1,4 +1,4 @@
-//! How run_command reads what it is given: a line for bash, or a program with its arguments.
+//! The arguments of run_command: a line for bash, or a program with its arguments.
 
 use super::*;
 use crate::harness::program::make_program;
@@ -20,7 +20,7 @@ async fn without_arguments_it_is_a_line_with_its_quotes_taken_off() {
     assert_eq!(
         run_bash(json!({"command": "pwd"})).await.lines().count(),
         1,
-        "a single word"
+        "a single word is a line, too"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Commands in a connected editor's terminals: which run there, how they get there, and how they end.
+//! Commands in a connected editor's terminals: which run there, how they are sent, and how they end.
 
 use super::*;
 use crate::harness::fake_client::ClientFault;
@@ -11,7 +11,7 @@ use punie_tool::ErrorCode;
 use punie_tool::request::CallFailure;
 use tokio_util::sync::CancellationToken;
 
-/// An editor whose terminals are a shell of this machine that gets everything joined with blanks.
+/// Returns an editor that joins a command and its arguments with blanks and runs them in a shell of this machine.
 fn editor_with_terminal(bench: &EditorBench) -> Arc<FakeClient> {
     Arc::new(FakeClient::with_shell(Arc::new(bench.local.clone())))
 }
@@ -20,7 +20,7 @@ fn exit_status(code: u32) -> TerminalExitStatus {
     TerminalExitStatus::new().exit_code(code)
 }
 
-/// The scripts that are there now.
+/// Counts the scripts that exist now.
 fn count_scripts(bench: &EditorBench) -> usize {
     let folder = std::fs::canonicalize(bench.dir.path())
         .expect("there")
@@ -114,7 +114,7 @@ async fn every_command_goes_over_in_a_script() {
     assert_eq!(
         assigning.meta.exit_code,
         Some(127),
-        "a program, not a variable"
+        "`no=such` names a program, it sets no variable"
     );
     let missing = bench
         .ok(
@@ -152,7 +152,7 @@ async fn it_starts_in_its_folder_with_its_environment() {
     assert_eq!(
         fake.command_environments().len(),
         1,
-        "what is refused here is not sent"
+        "a command that is refused here is not sent to the editor"
     );
 }
 
@@ -271,7 +271,7 @@ async fn a_cancelled_command_is_killed_and_released() {
     let (answer, ()) = tokio::join!(
         bench.call_with("Bash", json!({"command": "x"}), cx),
         async {
-            wait_until("the wait", || {
+            wait_until("the runner to wait for the exit", || {
                 fake.methods().contains(&"terminal/wait_for_exit")
             })
             .await;
@@ -296,12 +296,12 @@ async fn a_call_that_is_dropped_releases_its_terminal() {
     let mut calls = tokio::task::JoinSet::new();
     let theirs = Arc::clone(&bench);
     calls.spawn(async move { theirs.call("Bash", json!({"command": "x"})).await.map(drop) });
-    wait_until("the wait", || {
+    wait_until("the runner to wait for the exit", || {
         fake.methods().contains(&"terminal/wait_for_exit")
     })
     .await;
     calls.shutdown().await;
-    wait_until("the release", || {
+    wait_until("the release of the terminal", || {
         fake.methods().contains(&"terminal/release")
     })
     .await;
@@ -544,7 +544,7 @@ async fn an_editor_that_loses_the_command_is_an_error_that_says_so() {
     let error = bench.refused("Bash", json!({"command": "x"})).await;
     assert!(error.model_text().contains("lost it"), "{error}");
     assert!(error_meta(error).may_have_run);
-    wait_until("the release", || {
+    wait_until("the release of the terminal", || {
         fake.methods().contains(&"terminal/release")
     })
     .await;

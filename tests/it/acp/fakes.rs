@@ -1,4 +1,4 @@
-//! The editor that is not there, held to what the tests rely on.
+//! The fake editor: it behaves as the other tests assume.
 
 use super::*;
 use crate::harness::fake_client::{ClientFault, SaveBehaviour};
@@ -50,13 +50,12 @@ async fn a_file_that_nobody_opened_is_an_error() {
 async fn a_write_is_saved_as_the_test_wants() {
     let dir = tempfile::tempdir().expect("a folder");
     let (fake, path) = (fake_client(), dir.path().join("a.txt"));
-    for (saving, on_disk) in [
-        (SaveBehaviour::AtOnce, "new"),
-        (SaveBehaviour::Never, "new"),
-        (SaveBehaviour::As(str::to_uppercase), "NEWER"),
+    for (saving, text, on_disk) in [
+        (SaveBehaviour::AtOnce, "new", "new"),
+        (SaveBehaviour::Never, "unsaved", "new"),
+        (SaveBehaviour::As(str::to_uppercase), "newer", "NEWER"),
     ] {
         fake.save(saving);
-        let text = if on_disk == "new" { "new" } else { "newer" };
         fake.write_text_file(WriteTextFileRequest::new("s", &path, text))
             .await
             .expect("written");
@@ -128,7 +127,7 @@ async fn prepared_commands_are_the_ones_that_are_created() {
         .expect("released");
     assert!(
         output(first.terminal_id).await.is_err(),
-        "what was released is unknown"
+        "a released terminal is unknown"
     );
 }
 
@@ -141,7 +140,11 @@ async fn calls_are_recorded_in_order_and_go_wrong_when_they_shall() {
         ClientFault::Error(Error::internal_error()),
     );
     assert_eq!(read_text(&fake, path).await, Err(-32_603));
-    assert_eq!(read_text(&fake, path).await.as_deref(), Ok("text"), "once");
+    assert_eq!(
+        read_text(&fake, path).await.as_deref(),
+        Ok("text"),
+        "a fault applies to one call"
+    );
     fake.fail("fs/read_text_file", ClientFault::Silence);
     let silent = tokio::time::timeout(Duration::from_millis(1), read_text(&fake, path)).await;
     assert!(silent.is_err(), "{silent:?}");

@@ -1,4 +1,4 @@
-//! This machine as an ACP client: files, permission and extensions by the letter of the protocol.
+//! This machine as an ACP client: files, permission requests and extension methods, as the protocol defines them.
 
 use super::*;
 use punie_editor::protocol::{
@@ -89,7 +89,11 @@ async fn a_write_puts_exactly_what_is_sent() {
             .write_text_file(request)
             .await
             .expect(name);
-        assert_eq!(bench.get(name), text, "line endings, too, are the agent's");
+        assert_eq!(
+            bench.get(name),
+            text,
+            "line endings are written as the agent sent them"
+        );
     }
 }
 
@@ -130,7 +134,7 @@ async fn consent_follows_the_owners_policy_and_what_an_option_means() {
     assert_eq!(
         ask_policy(LocalPolicy::AllowOnce, &[RejectOnce, AllowAlways]).await,
         None,
-        "never for always"
+        "an option that allows always is never chosen"
     );
     assert_eq!(ask_policy(LocalPolicy::Deny, &[AllowOnce]).await, None);
     assert_eq!(ask_policy(LocalPolicy::AllowOnce, &[]).await, None);
@@ -144,7 +148,7 @@ async fn it_has_no_extensions_and_knows_who_is_connected() {
     let refused = local
         .ext_method("_x/y".to_owned(), json!({}))
         .await
-        .expect_err("none");
+        .expect_err("there are no extension methods");
     assert_eq!(refused.code.value(), -32_601);
     local
         .ext_notification("_x/y".to_owned(), json!({}))
@@ -167,7 +171,11 @@ async fn it_has_no_extensions_and_knows_who_is_connected() {
     assert_eq!(bench.local.connected_agent(), None);
     local.on_connect(Implementation::new("An Agent", "1.0"));
     assert_eq!(
-        bench.local.connected_agent().expect("it was told").name,
+        bench
+            .local
+            .connected_agent()
+            .expect("`on_connect` stored the name")
+            .name,
         "An Agent"
     );
 }

@@ -1,4 +1,5 @@
-//! This machine's terminals as ACP has them: ids of a session, an end that is told, an output that keeps its end.
+//! This machine's terminals as ACP defines them: ids that belong to a session, the reported exit, and output limits
+//! that keep the end of the output.
 
 use super::*;
 use crate::harness::running::is_alive;
@@ -54,7 +55,7 @@ impl LentTerminals<'_> {
             .map(drop)
     }
 
-    /// All that a command prints, once it has ended.
+    /// Runs a command to its end and returns its output.
     async fn run(&self, request: CreateTerminalRequest) -> TerminalOutputResponse {
         let id = self.create(request).await;
         self.wait(&id).await.expect("an end");
@@ -129,7 +130,7 @@ async fn what_is_killed_stays_to_be_read_and_dies_by_a_signal() {
     let bench = EditorBench::new();
     let lent = LentTerminals(&bench.local, "s");
     let id = lent.create(lent.bash("echo before; exec sleep 60")).await;
-    let answered = crate::harness::wait::wait_for_some("the first words", async || {
+    let answered = crate::harness::wait::wait_for_some("the first output", async || {
         lent.output(&id)
             .await
             .ok()
@@ -155,7 +156,7 @@ async fn releasing_ends_what_runs() {
     let bench = EditorBench::new();
     let lent = LentTerminals(&bench.local, "s");
     let id = lent.create(lent.bash("echo $$; exec sleep 60")).await;
-    let pid = crate::harness::wait::wait_for_some("its number", async || {
+    let pid = crate::harness::wait::wait_for_some("the process id", async || {
         lent.output(&id)
             .await
             .ok()
@@ -175,7 +176,9 @@ async fn a_wait_does_not_wait_for_what_holds_the_pipe() {
     let ended = tokio::time::timeout(PATIENCE, lent.wait(&id)).await;
     let status = ended.expect("an end in time").expect("an end");
     assert_eq!(status.exit_code, Some(0));
-    lent.release(&id).await.expect("and the rest with it");
+    lent.release(&id)
+        .await
+        .expect("released, with the process that holds the pipe");
 }
 
 #[tokio::test]
@@ -186,7 +189,7 @@ async fn it_can_be_read_while_another_waits() {
         .create(lent.bash("echo early; until [ -e go ]; do :; done; echo late"))
         .await;
     let (status, ()) = tokio::join!(lent.wait(&id), async {
-        crate::harness::wait::wait_for_some("the first word", async || {
+        crate::harness::wait::wait_for_some("the first output", async || {
             lent.output(&id)
                 .await
                 .ok()
@@ -225,7 +228,7 @@ async fn a_limit_keeps_the_end_on_a_characters_border() {
     assert_eq!(
         (whole.output.len(), whole.truncated),
         (50_000, false),
-        "all of it at once"
+        "output without a limit comes whole"
     );
 }
 

@@ -1,5 +1,5 @@
-//! The Agent Client Protocol: this machine as its client, a connected editor laid over this machine, and the wire
-//! between them.
+//! The Agent Client Protocol (ACP): this machine as a client, an attached editor that serves calls in place of this
+//! machine, and the connection between an agent and a client.
 #![cfg(target_os = "linux")]
 
 mod commands;
@@ -43,7 +43,7 @@ use crate::harness::fake_client::FakeClient;
 use crate::harness::process::worker_program;
 use crate::harness::tools;
 
-/// A workspace with its tools, over which an editor can be laid.
+/// A workspace and its tools, to which an editor can be attached.
 struct EditorBench {
     dir: TempDir,
     root: PathBuf,
@@ -118,7 +118,7 @@ impl EditorBench {
         std::fs::read_to_string(self.root.join(name)).expect("it is text")
     }
 
-    /// Attaches an editor to everything.
+    /// Attaches an editor to all conversations.
     fn attach(&self, fake: &Arc<FakeClient>, serves: ClientCapabilities) -> TurnHandle {
         self.attach_with(fake, serves, &[&self.root], editor_settings())
     }
@@ -153,7 +153,7 @@ impl EditorBench {
         self.editors.open_turn(Arc::new(session), None)
     }
 
-    /// Shows a call to whoever is attached, as the engine does.
+    /// Shows a call to the attached editor, as the engine does.
     fn observed(
         &self,
         cx: &ToolContext,
@@ -221,7 +221,7 @@ fn local_terminals(base: &Path, filters: FilterFactory) -> LocalTerminals {
     .expect("a thread")
 }
 
-/// What an owner sets who wants everything of an editor; it answers at once or never.
+/// Settings that let an editor do everything. For a call that must time out, use `impatient_settings`.
 fn editor_settings() -> EditorSettings {
     EditorSettings {
         terminals: true,
@@ -237,7 +237,7 @@ fn impatient_settings() -> EditorSettings {
     }
 }
 
-/// What an editor says that it serves.
+/// The capabilities that an editor declares.
 fn client_capabilities(read: bool, write: bool, terminal: bool) -> ClientCapabilities {
     let fs = FileSystemCapabilities::new()
         .read_text_file(read)

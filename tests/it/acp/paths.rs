@@ -1,4 +1,4 @@
-//! Which paths this machine serves as an ACP client: those inside its workspace, by whatever name.
+//! The paths that this machine serves as an ACP client: those inside its workspace, under any name.
 
 use super::*;
 use punie_editor::local_client_tools::REFUSED_CODE;
@@ -94,7 +94,7 @@ async fn what_is_outside_is_refused_and_not_told_of() {
             let told = refused.to_string().replace(&path.display().to_string(), "");
             assert!(
                 !told.contains(&*outside.to_string_lossy()),
-                "where a link leads is not told: {told}"
+                "the target of a link is not named: {told}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Files that a connected editor has: which are read through it, and what the answer says.
+//! Reading through a connected editor: which files it is asked for, and how the answer names the source.
 
 use tokio_util::sync::CancellationToken;
 
@@ -168,7 +168,7 @@ async fn files_outside_the_editors_project_are_none_of_its_own() {
     );
     let beside = bench.put("beside.txt", "x\n");
     bench.text("Read", file_argument(&beside)).await;
-    // By its name it would be inside.
+    // The link is inside the project, its target is not.
     std::os::unix::fs::symlink(&beside, bench.root.join("project/link.txt")).expect("a link");
     bench
         .text("Read", file_argument(&bench.root.join("project/link.txt")))
@@ -188,7 +188,7 @@ async fn where_the_editor_has_no_text_the_disk_has_it() {
     assert_eq!(
         (reply.meta.source, reply.meta.warnings),
         (None, Vec::new()),
-        "it was not found there"
+        "no warning about a file that the editor does not have"
     );
     fake.fail(
         "fs/read_text_file",

@@ -1,5 +1,5 @@
-//! The wire between an agent and a client in this process: what is served over it, in which order, and what becomes of
-//! a call when it is cut.
+//! The connection between an agent and a client in this process: the methods that are served, the order of messages,
+//! and the result of a call when the connection is cut.
 
 use super::*;
 use crate::harness::fake_client::ClientFault;
@@ -20,13 +20,13 @@ use tokio::task::JoinSet;
 /// A client that is served in the background, and the agent's end of the connection to it.
 struct ServedClient {
     agent: ConnectionTo<Client>,
-    /// Dropping it ends the client's side.
+    /// Dropping this ends the client's side.
     hang_up: Option<oneshot::Sender<()>>,
     running: JoinSet<()>,
 }
 
 impl ServedClient {
-    /// Connects both and has them introduce each other.
+    /// Connects both ends and runs `initialize`.
     async fn connect(client: Arc<dyn ClientTools>) -> Self {
         let (theirs, ours) = Channel::duplex();
         let mut running = JoinSet::new();
@@ -144,7 +144,7 @@ async fn updates_arrive_in_order() {
         let update = SessionNotification::new("s", SessionUpdate::ToolCallUpdate(update));
         editor.session_update(update).await.expect("sent");
     }
-    wait_until("all of them", || fake.updates().len() == 100).await;
+    wait_until("all updates", || fake.updates().len() == 100).await;
     let order: Vec<usize> = (0..100)
         .map(|n| {
             fake.shown()
@@ -261,14 +261,14 @@ async fn a_read_that_is_dropped_is_given_up_at_the_other_end_too() {
         let reading = editor.read_text_file(ReadTextFileRequest::new("s", &path));
         tokio::select! {
             answer = reading => Some(answer.is_ok()),
-            () = wait_until("the question", || fake.methods().contains(&"fs/read_text_file")) => None,
+            () = wait_until("the read request", || fake.methods().contains(&"fs/read_text_file")) => None,
         }
     };
     assert_eq!(given_up, None);
     let again = editor
         .read_text_file(ReadTextFileRequest::new("s", &path))
         .await
-        .expect("it goes on");
+        .expect("the connection is still open");
     assert_eq!(again.content, "text");
 }
 
@@ -305,14 +305,14 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
         let edit = json!({"file_path": path, "old_string": "old", "new_string": "new"});
         let hang_up = wire.hang_up.take();
         let (answer, ()) = tokio::join!(bench.call("Edit", edit), async {
-            wait_until("the write", || {
+            wait_until("the write request", || {
                 fake.methods()[before..].contains(&"fs/write_text_file")
             })
             .await;
             drop(hang_up);
         });
         if written {
-            let reply = answer.expect("the disk has it");
+            let reply = answer.expect("the write reached the disk");
             assert!(
                 reply.meta.warnings[0].contains("was closed before it answered"),
                 "{:?}",
@@ -320,7 +320,7 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
             );
             assert_eq!(bench.get("a.txt"), "new\n");
         } else {
-            let error = answer.expect_err("nobody knows");
+            let error = answer.expect_err("the outcome is unknown");
             assert!(
                 error.model_text().contains("was closed")
                     && error.model_text().contains("as it was before"),
@@ -356,7 +356,7 @@ async fn an_editor_that_is_gone_is_left_out() {
     );
     drop(wire.hang_up.take());
     while wire.running.join_next().await.is_some() {}
-    let reply = wait_for_some("the end to be seen", async || {
+    let reply = wait_for_some("the runner to notice the closed connection", async || {
         let reply = bench.ok("Read", file_argument(&path)).await;
         reply.meta.source.is_none().then_some(reply)
     });
@@ -388,8 +388,8 @@ async fn a_terminal_that_comes_too_late_is_released() {
     fake.fail("terminal/create", ClientFault::Held(gate));
     let error = bench.refused("Bash", json!({"command": "x"})).await;
     assert!(CallFailure::from(error).meta.may_have_run);
-    open.send(()).expect("it waits");
-    wait_until("the release", || {
+    open.send(()).expect("the request still waits");
+    wait_until("the release of the terminal", || {
         fake.methods().contains(&"terminal/release")
     })
     .await;

@@ -1,4 +1,4 @@
-//! Files that a connected editor has: how they are changed through it.
+//! Changing files through a connected editor.
 
 use super::*;
 use crate::harness::fake_client::{ClientFault, SaveBehaviour};
@@ -25,7 +25,7 @@ async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
     assert_eq!(
         reply.meta.files[0].before,
         Some(sha256("typed by a person\n")),
-        "what was read"
+        "the hash of the text that was read"
     );
     assert!(
         tools::reply_text(&reply)
@@ -150,7 +150,7 @@ async fn a_text_that_the_editor_has_not_saved_is_told() {
         reply.meta
     );
     assert_eq!(bench.get("a.txt"), "old\n");
-    // What is read next is what was written, under the hash that was told.
+    // The next read returns the text that was written, with the hash that the write reported.
     let read = bench.ok("Read", file_argument(&path)).await;
     assert!(tools::reply_text(&read).contains("\tnew\n"), "{read:?}");
     assert_eq!(read.meta.sha256, reply.meta.sha256);
@@ -276,7 +276,7 @@ async fn an_editor_that_only_reads_has_its_unsaved_text_guarded() {
     assert!(!fake.methods().contains(&"fs/write_text_file"));
     assert!(
         fake.shown().contains(r#""oldText":"one\n""#),
-        "the difference is shown all the same"
+        "the editor shows the difference of a write that the runner made"
     );
 }
 
@@ -349,7 +349,7 @@ async fn a_text_that_is_there_already_is_not_sent() {
     assert!(!fake.methods().contains(&"fs/write_text_file"));
 }
 
-/// Takes declarations, with the wire's calls before each.
+/// Records the declared intents, each with the calls that the editor had received before it.
 #[derive(Default)]
 struct RecordedDeclarations {
     made: Mutex<Vec<(CallIntent, Vec<&'static str>)>>,
@@ -392,7 +392,10 @@ async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
         ..ToolContext::for_detached_call(RequestId::new())
     };
     let edit = json!({"file_path": path, "old_string": "unsaved", "new_string": "saved"});
-    bench.call_with("Edit", edit, cx).await.expect("it is made");
+    bench
+        .call_with("Edit", edit, cx)
+        .await
+        .expect("the change is made");
     let made = declared.made.lock().expect("no panic").clone();
     let [(CallIntent::File { before, after, .. }, methods)] = made.as_slice() else {
         panic!("{made:?}")
@@ -400,7 +403,7 @@ async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
     assert_eq!(*before, Some(sha256("on disk\n")));
     assert_eq!(*after, Some(sha256("saved\n")));
     assert!(!methods.contains(&"fs/write_text_file"), "{methods:?}");
-    // What a later life makes of it: done; and had it been cut off before, not begun.
+    // After a restart, recovery finds the change done; with the old text on the disk, it finds the change not begun.
     let intents: Vec<CallIntent> = made.into_iter().map(|(intent, _)| intent).collect();
     assert!(matches!(
         intent_recovery::recover_changes(&bench.workspace, &intents),
@@ -413,7 +416,7 @@ async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
     ));
 }
 
-/// Text of more bytes than are hashed before a write of this machine's is made.
+/// Returns text of more bytes than the runner hashes before a write of its own.
 fn long_text(first: &str) -> String {
     format!("{first}\n{}", "a line of a long file\n".repeat(80_000))
 }
@@ -434,10 +437,13 @@ async fn a_long_write_is_declared_with_its_hashes_too() {
     };
     let edit =
         json!({"file_path": path, "old_string": "old", "new_string": "an inserted line\nold"});
-    bench.call_with("Edit", edit, cx).await.expect("it is made");
+    bench
+        .call_with("Edit", edit, cx)
+        .await
+        .expect("the change is made");
     assert!(
         fake.methods().contains(&"fs/write_text_file"),
-        "the editor made it"
+        "the editor wrote the file"
     );
     let made = declared.made.lock().expect("no panic").clone();
     let [(CallIntent::File { before, after, .. }, methods)] = made.as_slice() else {
@@ -452,7 +458,7 @@ async fn a_long_write_is_declared_with_its_hashes_too() {
             intent_recovery::recover_changes(&bench.workspace, &intents),
             IntentOutcome::Done(_)
         ),
-        "not once more"
+        "recovery does not write again"
     );
 }
 
@@ -475,12 +481,12 @@ async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
     bench
         .call_with("ApplyPatch", json!({"patch": patch}), cx)
         .await
-        .expect("it is made");
+        .expect("the change is made");
     assert_eq!(
         (bench.get("a.txt").as_str(), bench.get("b.txt")),
         ("1\n", long_text("2"))
     );
-    // As if the end had come between the two.
+    // The state after a crash between the two writes.
     bench.put("b.txt", long_text("two"));
     let intents: Vec<CallIntent> = declared
         .made
@@ -533,7 +539,7 @@ async fn unsaved_text_is_not_written_to_the_disk_once_its_editor_is_closed() {
         .overlay
         .write_text_file(&cx, request)
         .await
-        .expect_err("it is not what was read");
+        .expect_err("the file differs from the text that was read");
     assert_eq!(refused.stable_code(), ErrorCode::Stale, "{refused}");
     assert_eq!(bench.get("a.txt"), "on disk\n");
 }
@@ -556,7 +562,7 @@ async fn a_cancelled_write_is_not_sent_any_more() {
     let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
     let (open, gate) = tokio::sync::oneshot::channel();
-    // Read, checked, and looked at once more before it is sent.
+    // The runner reads the text for the edit, for the check, and once more before it sends the write.
     fake.fail("fs/read_text_file", ClientFault::Nothing);
     fake.fail("fs/read_text_file", ClientFault::Nothing);
     fake.fail("fs/read_text_file", ClientFault::Held(gate));
@@ -567,7 +573,7 @@ async fn a_cancelled_write_is_not_sent_any_more() {
     };
     let edit = json!({"file_path": path, "old_string": "old", "new_string": "new"});
     let (answer, ()) = tokio::join!(bench.call_with("Edit", edit, cx), async {
-        wait_until("the last look", || fake.methods().len() == 3).await;
+        wait_until("the third read", || fake.methods().len() == 3).await;
         cancel.cancel();
         let _ = open.send(());
     });

@@ -1,4 +1,5 @@
-//! Writes that an editor refuses, does not answer, or is closed over: the answer says what is on the disk.
+//! Writes that an editor refuses or does not answer, or during which it is closed: the answer describes the file on the
+//! disk.
 
 use super::*;
 use crate::harness::fake_client::{ClientFault, SaveBehaviour};
@@ -35,7 +36,11 @@ async fn a_write_that_the_editor_refuses_is_an_error_in_its_words() {
         "{refused}"
     );
     assert!(!may_have_run(refused));
-    assert_eq!(bench.get("a.txt"), "old\n", "nothing was written beside it");
+    assert_eq!(
+        bench.get("a.txt"),
+        "old\n",
+        "the runner did not write the file itself"
+    );
 }
 
 #[tokio::test]
@@ -132,7 +137,7 @@ async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
     fake.open(&a, "one\n");
     fake.open(&b, "two\n");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Update File: b.txt\n@@\n-two\n+2\n*** End Patch\n";
-    // The first write is made; what goes wrong is the second.
+    // The first write succeeds and the second one fails.
     fake.fail_later("fs/write_text_file", 1, Error::internal_error().data("no"));
     let refused = bench.refused("ApplyPatch", json!({"patch": patch})).await;
     assert!(
@@ -143,7 +148,7 @@ async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
     assert_eq!(
         fake.text_of(&a).as_deref(),
         Some("one\n"),
-        "in the editor, too"
+        "the editor has the old text again"
     );
 }
 
@@ -161,7 +166,7 @@ async fn a_patch_whose_second_write_is_unclear_does_not_say_that_nothing_is_chan
     bench.put("b.txt", "two\n");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Update File: b.txt\n@@\n-two\n+2\n*** End Patch\n";
     fake.fail("fs/write_text_file", ClientFault::Nothing);
-    // What cannot be read says neither yes nor no.
+    // An answer that cannot be parsed says neither yes nor no.
     fake.fail(
         "fs/write_text_file",
         ClientFault::Error(Error::parse_error()),
@@ -177,7 +182,7 @@ async fn a_patch_whose_second_write_is_unclear_does_not_say_that_nothing_is_chan
     );
     assert!(may_have_run(unclear));
     assert_eq!([bench.get("a.txt"), bench.get("b.txt")], ["one\n", "two\n"]);
-    // The same where it is the first of them.
+    // The same when the fault is in the first write.
     fake.fail(
         "fs/write_text_file",
         ClientFault::Error(Error::parse_error()),

@@ -19,7 +19,7 @@ use crate::harness::tools::reply_text;
 
 const METHOD: &str = "_ide_find";
 
-/// An editor that offers `ide_find`, says this to it, and has a turn open for everything.
+/// An editor that offers `ide_find`, gives a prepared answer to its calls, and has a turn open for all conversations.
 struct AttachedEditor {
     desk: DeviceTools,
     editor: ConnectedEditor,
@@ -72,7 +72,11 @@ async fn a_call_reaches_the_editor_with_its_session_arguments_and_request() {
         .call_with("ide_find", json!({"symbol": "main"}), cx)
         .await
         .expect("answered");
-    assert_eq!(reply_text(&answer), "src/main.rs:1", "text is text");
+    assert_eq!(
+        reply_text(&answer),
+        "src/main.rs:1",
+        "a text is returned as it is"
+    );
     let params = json!({
         "sessionId": "one",
         "args": {"symbol": "main"},
@@ -313,14 +317,14 @@ async fn an_editor_that_does_not_answer_is_told_to_give_up() {
     assert_eq!(code, ErrorCode::Timeout);
     assert!(
         said.contains("within 3 s") && said.ends_with("told to give it up."),
-        "the nearer deadline: {said}"
+        "the call's own deadline comes first: {said}"
     );
     let (_, said) = error_parts(look.call().await);
     assert!(said.contains("within 60 s"), "{said}");
 }
 
 async fn told_to_give_up(it: &AttachedEditor) {
-    crate::harness::wait::wait_until("the editor to be told", || {
+    crate::harness::wait::wait_until("the editor to receive the cancellation", || {
         it.editor.log.given_up() == [METHOD]
     })
     .await;
@@ -379,7 +383,7 @@ async fn without_a_turn_nothing_is_sent() {
 async fn an_editor_that_has_gone_answers_nothing() {
     let mut it = attach_editor("edit", EditorReply::This(json!("done"))).await;
     it.editor.leave().await;
-    let error = it.call().await.expect_err("nobody is there");
+    let error = it.call().await.expect_err("the editor is gone");
     assert_eq!(error.stable_code(), ErrorCode::Interrupted, "{error}");
     assert!(
         error
@@ -414,7 +418,10 @@ async fn a_long_answer_is_clipped_as_every_other() {
         shown.len()
     );
     assert_eq!(payload["meta"]["truncated"], true);
-    assert!(payload["meta"]["handle"].is_string(), "the rest is kept");
+    assert!(
+        payload["meta"]["handle"].is_string(),
+        "the whole output is stored"
+    );
 }
 
 #[tokio::test]
@@ -445,7 +452,7 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
         .find_tool("ide_find")
         .expect("there")
         .decode_call(r#"{"symbol":"a"}"#)
-        .expect("fits");
+        .expect("the arguments fit the schema");
     let second = discover_editor_tools(&two.session, setup.registry(), &setup.editors).await;
     let shared = setup
         .registry()
@@ -463,7 +470,7 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
     assert_eq!(
         effect,
         ToolEffect::Executes,
-        "the most that any of them may do"
+        "the stronger effect of the two tools"
     );
 
     let talk = |name: &str| ConversationId::parse(name).expect("an id");
@@ -490,7 +497,7 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
         ("of one", "of two")
     );
 
-    // Arguments of the one are none of the other, and reach neither.
+    // Each editor has its own schema. Arguments for the one do not fit the other and reach neither.
     let (code, said) = error_parts(
         setup
             .call_with("ide_find", json!({"symbol": "a"}), cx("t2"))
@@ -505,14 +512,14 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
         (1, 1)
     );
 
-    // What was promised as a look is not run by an editor that would change something.
+    // A call that was decoded as read-only is not run by an editor whose tool makes changes.
     let late = cx("t2");
     let followed = setup.follow("ide_find", &late, &json!({"symbol": "a"}));
     let (code, said) = error_parts(promised.run_call(late).await);
     assert_eq!(code, ErrorCode::Stale, "{said}");
     drop(followed);
 
-    // A session that does not offer it is no other's stand-in.
+    // A session that does not offer the tool does not run it in place of another editor.
     drop((second, two_turn));
     let three = connect_editor("three", json!({}), &[]).await;
     let _three = setup
@@ -540,7 +547,7 @@ async fn an_answer_that_is_too_long_is_told_as_one_of_a_tool_that_may_have_run()
             .await
             .call()
             .await
-            .expect_err("nothing was taken");
+            .expect_err("the answer is too long");
         assert_eq!(error.stable_code(), ErrorCode::TooLarge, "{error}");
         assert!(error.model_text().contains("more than 32 MiB"), "{error}");
         assert_eq!(
@@ -551,7 +558,7 @@ async fn an_answer_that_is_too_long_is_told_as_one_of_a_tool_that_may_have_run()
         assert_eq!(
             error.error_meta().may_have_run,
             may_have_run,
-            "a look changed nothing"
+            "a read-only tool changed nothing"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! A small editor at the other end of a connection in this process: it answers as it was told to, and keeps what it
-//! was asked.
+//! A small editor at the other end of a connection in this process: it gives prepared answers and records the requests
+//! that it receives.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,16 +19,16 @@ use tokio::task::JoinSet;
 
 use crate::harness::whole::{AllTools, all_tools};
 
-/// What an editor says to a method.
+/// An editor's reaction to a method.
 #[derive(Clone)]
 pub enum EditorReply {
     This(Value),
     Fails(Error),
-    /// Nothing, until it is told that nobody waits any more.
+    /// No answer; the editor waits until the request is cancelled.
     Nothing,
 }
 
-/// What became of an editor: what it was asked, and what it was told not to answer any more.
+/// The requests that an editor received, and the methods of those that were cancelled.
 #[derive(Default)]
 pub struct EditorLog {
     asked: Mutex<Vec<(String, Value)>>,
@@ -40,7 +40,7 @@ fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl EditorLog {
-    /// What it was asked by this method.
+    /// Returns the parameters of the requests with this method.
     pub fn asked(&self, method: &str) -> Vec<Value> {
         lock_mutex(&self.asked)
             .iter()
@@ -49,7 +49,7 @@ impl EditorLog {
             .collect()
     }
 
-    /// All methods, in order.
+    /// Returns the methods of all requests, in order.
     pub fn methods(&self) -> Vec<String> {
         lock_mutex(&self.asked)
             .iter()
@@ -62,27 +62,27 @@ impl EditorLog {
     }
 }
 
-/// One editor that is connected.
+/// A connected editor.
 pub struct ConnectedEditor {
     pub session: Arc<EditorSession>,
     pub log: Arc<EditorLog>,
     tasks: JoinSet<()>,
 }
 
-/// A device with its tools, and the editors at it.
+/// The tools of a device, and the editors attached to it.
 pub struct DeviceTools {
     pub whole: AllTools,
     pub editors: AttachedEditors,
 }
 
-/// The announcement that an editor can be asked for its tools.
+/// Returns the capability with which an editor announces that it can be asked for its tools.
 pub fn discovery_capability() -> Value {
     json!({ "_meta": { "punie": { "discoverTools": true } } })
 }
 
 pub const DISCOVER: &str = "_punie/discover_tools";
 
-/// An editor with these capabilities that says this.
+/// Connects an editor with these capabilities and answers.
 pub async fn connect_editor(
     id: &str,
     capabilities: Value,
@@ -91,7 +91,7 @@ pub async fn connect_editor(
     connect_with(id, capabilities, says, EditorSettings::default()).await
 }
 
-/// The same, as the owner wants it.
+/// The same, with the owner's settings.
 pub async fn connect_with(
     id: &str,
     capabilities: Value,
@@ -123,7 +123,7 @@ pub async fn connect_with(
         Arc::clone(&log),
         says,
     ));
-    let (connection, capabilities) = meeting.await.expect("they met");
+    let (connection, capabilities) = meeting.await.expect("the editor sent `initialize`");
     let client = EditorClient::new(connection, capabilities.clone(), settings.timeout, None);
     let session = EditorSession::new(
         SessionId::from(id.to_owned()),
@@ -140,7 +140,7 @@ pub async fn connect_with(
     }
 }
 
-/// The editor's end.
+/// Serves the editor's end of the connection.
 fn serve_editor(
     end: Channel,
     capabilities: ClientCapabilities,
@@ -179,7 +179,7 @@ fn serve_editor(
             let hello =
                 InitializeRequest::new(ProtocolVersion::V1).client_capabilities(capabilities);
             connection.send_request(hello).block_task().await?;
-            // Somebody always holds the other end of this, so that it ends with the connection.
+            // The request handler holds the sender, so this loop runs until the connection ends.
             while let Some((method, responder)) = waiters.recv().await {
                 responder.cancellation().cancelled().await;
                 lock_mutex(&log.given_up).push(method);
@@ -191,7 +191,7 @@ fn serve_editor(
 }
 
 impl ConnectedEditor {
-    /// The editor goes away.
+    /// Disconnects the editor.
     pub async fn leave(&mut self) {
         self.tasks.shutdown().await;
     }
@@ -209,7 +209,7 @@ impl DeviceTools {
         &self.whole.registry
     }
 
-    /// Calls a tool as the engine does: decoded, followed, run.
+    /// Calls a tool as the engine does: decodes the arguments, shows the call in its turn, and runs it.
     pub async fn call(&self, tool: &str, args: Value) -> Result<ToolReply, ToolError> {
         self.call_with(tool, args, ToolContext::for_detached_call(RequestId::new()))
             .await
@@ -227,7 +227,7 @@ impl DeviceTools {
         ready.run_call(cx).await
     }
 
-    /// Shows a call in the turn that it belongs to, where there is one.
+    /// Shows a call in the turn that it belongs to, if there is one.
     pub fn follow(
         &self,
         tool: &str,
@@ -249,7 +249,7 @@ impl DeviceTools {
     }
 }
 
-/// A descriptor with what it must have.
+/// Returns a descriptor with the required fields.
 pub fn tool_description(name: &str, kind: &str) -> Value {
     json!({
         "name": name,
@@ -264,7 +264,7 @@ pub fn tool_description(name: &str, kind: &str) -> Value {
     })
 }
 
-/// What an editor says that offers these.
+/// Returns the answer of an editor that offers these tools.
 pub fn tool_listing(tools: &[Value]) -> (&'static str, EditorReply) {
     (DISCOVER, EditorReply::This(json!({ "tools": tools })))
 }

@@ -1,4 +1,4 @@
-//! Guests of the registry: they come, are told to the backend, and go.
+//! Dynamic tools: the registry adds an editor's tools, notifies the backend, and removes them when the editor leaves.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
         .registry()
         .find_tool("ide_fnd")
         .map(drop)
-        .expect_err("nearly");
+        .expect_err("a misspelled name");
     assert!(
         error.model_text().contains("Did you mean ide_find?"),
         "{error}"
@@ -79,7 +79,7 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
         "{error}"
     );
 
-    // Once it is back, nobody speaks of its going.
+    // A tool that is offered again is found like any other.
     let back = discover_editor_tools(&editor.session, setup.registry(), &setup.editors).await;
     assert!(setup.registry().find_tool("ide_find").is_ok());
     drop(back);
@@ -107,11 +107,14 @@ async fn a_guest_hides_no_tool_of_this_device() {
             .expect("the registry lives")
     );
     for name in ["Bash", "Write"] {
-        let entry = setup.registry().find_tool(name).expect("ours");
+        let entry = setup
+            .registry()
+            .find_tool(name)
+            .expect("a tool of this device");
         assert_eq!(entry.tool_spec().origin, "device");
         assert!(
             entry.tool_spec().effect.runs_at_most_once(),
-            "{name} does not become a look"
+            "{name} does not become read-only"
         );
     }
 }
@@ -146,11 +149,11 @@ async fn one_of_two_that_goes_leaves_the_other() {
 async fn the_backend_is_told_when_guests_come_and_go() {
     let setup = RunnerFixture::new().await;
     let mut held = None;
-    let none = ToolRegistry::new([Vec::new()]).expect("no tools");
+    let none = ToolRegistry::new([Vec::new()]).expect("an empty registry");
     let runner = RunnerInProcess::with_tools(&setup, none, RunnerSettings::default(), |parts| {
         held = Some(Arc::clone(&parts.registry));
     });
-    let registry = held.expect("the runner has one");
+    let registry = held.expect("the runner's registry");
     let names = async || {
         setup
             .caller
@@ -172,7 +175,7 @@ async fn the_backend_is_told_when_guests_come_and_go() {
     .await;
     let found =
         discover_editor_tools(&editor.session, &registry, &AttachedEditors::default()).await;
-    wait_for_some("both to be published", async || {
+    wait_for_some("both tools to be published", async || {
         (names().await == ["ide_find", "ide_rename"]).then_some(())
     })
     .await;
@@ -181,7 +184,7 @@ async fn the_backend_is_told_when_guests_come_and_go() {
     assert_eq!(body["schema"]["required"], json!(["symbol"]));
 
     drop(found);
-    wait_for_some("both to be gone", async || {
+    wait_for_some("both tools to be gone", async || {
         names().await.is_empty().then_some(())
     })
     .await;

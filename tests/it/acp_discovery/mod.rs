@@ -1,5 +1,5 @@
-//! Tools that an editor offers of its own: what is believed of them, how they come into the registry and go again,
-//! and how one is called, over a real connection to a client of the official crate.
+//! Tools that an editor offers: the checks of its catalog, how the tools enter and leave the registry, and how one is
+//! called. The connection to the editor, a client of the official crate, is real.
 
 mod bridge;
 mod editor;

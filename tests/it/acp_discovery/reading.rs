@@ -1,4 +1,4 @@
-//! What is believed of a client's answer.
+//! The checks of a client's answer: which tools are accepted, and which problems are reported.
 
 use punie_editor::{ToolCatalog, ToolDescriptor};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ fn keys_in_camel_case_are_understood_and_an_unknown_kind_is_other() {
             .tool_descriptors()
             .iter()
             .all(|tool| tool.requires_permission),
-        "a yes anywhere is a yes"
+        "either spelling can require permission"
     );
     assert_eq!(catalog.tool_descriptors()[0].kind, "other");
 }
@@ -186,7 +186,7 @@ fn of_two_tools_of_one_name_the_first_counts() {
     assert_eq!(
         catalog.tool_descriptors()[0].tool_name(),
         "a.b",
-        "callers have no slash"
+        "the name for callers has no slash"
     );
     assert_eq!(
         catalog_problems(&catalog)
@@ -221,7 +221,7 @@ fn a_flood_of_tools_ends_somewhere() {
     assert_eq!(
         catalog.tool_descriptors().len(),
         8,
-        "half a megabyte in all"
+        "a catalog is limited to half a megabyte"
     );
     assert!(
         catalog_problems(&catalog).contains("the last 12 were not looked at"),

@@ -1,4 +1,4 @@
-//! When an editor is asked, and what follows from what it says.
+//! The discovery tiers: which editors are asked for their tools, and the tier that follows from the answer.
 
 use punie_editor::protocol::Error;
 use punie_editor::{
@@ -57,11 +57,11 @@ async fn the_first_tier_is_the_editors_own_catalog() {
         setup
             .registry()
             .find_tool("read_file")
-            .expect("ours")
+            .expect("a tool of this device")
             .tool_spec()
             .origin,
         "device",
-        "it stays ours"
+        "the device's own tool stays"
     );
     let shown = found.to_string();
     for words in [
@@ -100,7 +100,7 @@ async fn the_second_tier_is_what_the_editor_declared() {
     assert_eq!(
         discover_tools(&setup, &editor).await.serves,
         [EditorService::RunsCommands],
-        "as the owner wants it"
+        "the owner's settings decide"
     );
     let reads = connect_editor("three", json!({"fs": {"readTextFile": true}}), &[]).await;
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The same through the program itself: a caller at the backend finds an editor's tool in the catalog and calls it, and
-//! the person at the editor has a say.
+//! Discovery through the program itself: a caller finds an editor's tool in the backend's catalog and calls it, and the
+//! person at the editor can refuse.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::harness::editor::{EditorProcess, EditorReaction};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// Offers a tool that looks and one that wants permission, and chooses this of every question.
+/// Offers a read-only tool and one that requires permission, and answers every question with this option.
 fn serve_tools(
     option: &'static str,
 ) -> impl FnMut(&str, &Value) -> EditorReaction + Send + 'static {
@@ -80,7 +80,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     assert_eq!(
         editor.requests("session/request_permission").len(),
         0,
-        "a look is not asked about"
+        "a read-only tool needs no permission"
     );
     assert_eq!(
         editor.requests("_ide_find")[0]["_meta"]["punie"]["requestId"],
@@ -92,7 +92,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     assert_eq!(renamed.text(), "3 places in 2 files");
     assert!(
         renamed.payload["meta"].get("confinement").is_none(),
-        "nothing of ours held it: {renamed:?}"
+        "the runner did not confine it: {renamed:?}"
     );
     editor.shows(&session, &id, "completed").await;
     assert_eq!(
@@ -111,10 +111,10 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     assert_eq!(
         (editor.requests("_ide_rename").len(), questions),
         (1, 1),
-        "nobody was asked anything"
+        "invalid arguments reach neither the person nor the editor"
     );
 
-    // Detached, the tool is still in the catalog; calls of it are not the editor's any more.
+    // After the turn the tool is still in the catalog, but its calls are not sent to the editor.
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     editor.answer(turn).await;
     let late = setup.caller.call_and_wait(tool_call("ide_find")).await;
@@ -162,7 +162,7 @@ async fn an_editors_tools_go_with_it_while_the_runner_stays() {
     };
     assert!(
         wait_for_some("the editor's tools to be gone", gone).await > 30,
-        "the device's own stay"
+        "the device's own tools stay"
     );
     let late = setup.caller.call_and_wait(tool_call("ide_find")).await;
     assert_eq!(late.verdict(), ("error", "unknown_tool"));
@@ -180,7 +180,7 @@ async fn sessions_of_one_editor_are_asked_each_and_prompts_are_not() {
     editor.initialize_client(&discovery_capability()).await;
     let work: &Path = &setup.setting.workspace;
     let (first, second) = (editor.session(work).await, editor.session(work).await);
-    wait_until("both to be asked", || editor.requests(DISCOVER).len() == 2).await;
+    wait_until("two discoveries", || editor.requests(DISCOVER).len() == 2).await;
     for _ in 0..3 {
         let prompt = editor.prompt(&first, "status");
         editor.answer(prompt).await;

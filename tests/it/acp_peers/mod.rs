@@ -1,6 +1,7 @@
-//! ACP's libraries in other languages against this program, a script each in `tests/conformance`: as the editor that
-//! launches it, and as an agent for which this machine is the editor. Every frame is held against the published schema.
-//! Where a library is not installed its test says so and passes, unless `PUNIE_REQUIRE_CLIENTS=1`.
+//! ACP's libraries in other languages against this program, with scripts in `tests/conformance`. Each library is the
+//! editor that launches the program, and then an agent for which this machine is the editor. Every frame is checked
+//! against the published schema. Where a library is not installed, its test says so and passes, unless
+//! `PUNIE_REQUIRE_CLIENTS=1`.
 #![cfg(target_os = "linux")]
 
 mod serving;
@@ -16,10 +17,10 @@ use crate::harness::foreign::{find_installed, foreign_folder, has_node};
 use crate::harness::left_out::can_be_tried;
 use crate::harness::process::PROGRAM;
 
-/// More than any of them takes on a slow machine under load.
+/// Longer than any script takes on a slow machine under load.
 const PATIENCE: Duration = Duration::from_mins(4);
 
-/// What keeps the npm library from being tried.
+/// Returns the reason why the npm library cannot be tested, if there is one.
 fn npm_missing() -> Option<&'static str> {
     if !has_node() {
         return Some("there is no node");
@@ -30,7 +31,7 @@ fn npm_missing() -> Option<&'static str> {
     (!here).then_some("the packages are not there: npm ci in tests/conformance/acp-npm")
 }
 
-/// The interpreter that has the Python library.
+/// Returns the path of the interpreter that has the Python library.
 fn find_python() -> PathBuf {
     find_installed("acp-python/bin/python")
 }
@@ -44,7 +45,7 @@ fn python_missing() -> Option<&'static str> {
         .then_some("the packages are not in target/conformance/acp-python; .ci/run puts them there")
 }
 
-/// A script that is started, with what it said.
+/// A script, and the folder for its output.
 struct PeerScript {
     command: Command,
     dir: TempDir,
@@ -79,7 +80,7 @@ impl PeerScript {
         File::create(self.place(name)).expect("a file")
     }
 
-    /// Runs it to its end, which must be a good one.
+    /// Runs the script to its end and checks that it succeeded.
     async fn holds(mut self) -> Self {
         let (out, err) = (self.file("stdout"), self.file("stderr"));
         let running = self
@@ -93,7 +94,7 @@ impl PeerScript {
         self
     }
 
-    /// A script that tried nothing did not go well.
+    /// Checks that the script ended well, that no check failed, and that at least one ran.
     fn went_well(&self, ended_well: bool) {
         let said = self.said();
         let some = said.lines().any(|line| line.starts_with("ok "));
@@ -104,7 +105,7 @@ impl PeerScript {
     }
 }
 
-/// Frames that the Python library has recorded.
+/// Checks the frames that the Python library recorded against the schema.
 async fn frames_fit(frames: &Path) {
     if can_be_tried("the check of the frames", npm_missing()) {
         let mut check = PeerScript::new("node", "acp-npm", "frames.mjs");

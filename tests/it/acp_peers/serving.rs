@@ -19,7 +19,7 @@ use punie_text::output::stream_filter::UnfilteredStream;
 
 use super::{PATIENCE, PeerScript};
 
-/// Starts the agent, serves all that it asks in its one turn, and closes its input; it must end well.
+/// Starts the agent, serves its requests during one turn, closes its input, and checks that it ends well.
 pub async fn run_session(mut script: PeerScript, name: &str) -> PeerScript {
     let base = std::fs::canonicalize(script.dir.path()).expect("it is there");
     let root = base.join("work");

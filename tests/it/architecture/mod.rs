@@ -1,5 +1,4 @@
-//! The modules, compared with ARCHITECTURE.md: which may use which, how large a file may get, what none may be called.
-//! Not here: what the compiler and clippy hold already.
+//! Checks the rules of ARCHITECTURE.md: the permitted imports of each module, the length of files, and their names.
 
 mod source;
 
@@ -9,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use source::SourceFile;
 
-/// What each crate and each of these modules may use of ours beside `core`. The program and the engine's runner may use
-/// everything that their manifest names.
+/// The crates and modules of ours that each crate and module may use besides `core`. The program and the engine's
+/// runner may use all crates in their manifests.
 const TABLE: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("text", &[]),
@@ -34,13 +33,14 @@ const TABLE: &[(&str, &[&str])] = &[
     ("mcp", &["tool"]),
 ];
 
-/// A crate whose modules are held apart.
+/// A crate whose modules may not use each other freely.
 struct SeparateModules {
     /// The folder of its code.
     folder: &'static str,
-    /// These may use every module of it.
+    /// The modules that may use every module of the crate.
     free: &'static [&'static str],
-    /// Each other one has a line in [`TABLE`]. Without, it may use what its crate may, and no other module.
+    /// True if each other module has a line in [`TABLE`]. Otherwise, it has the imports of its crate and no other
+    /// module.
     have_lines: bool,
 }
 
@@ -62,25 +62,25 @@ const HANDLERS: SeparateModules = SeparateModules {
     have_lines: false,
 };
 
-/// Names that say nothing about what is inside.
+/// File names that do not describe the content.
 const VAGUE_NAMES: &[&str] = &[
     "utils", "util", "common", "helpers", "helper", "misc", "shared",
 ];
 
-/// The most lines of a file, its unit tests not counted.
+/// The largest number of lines of a file, without its unit tests.
 const MAX_LINES: usize = 400;
 
 fn project_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every Rust file below a folder but for the tests of a crate, by its path from there.
+/// Every Rust file below a folder, with its path from the folder. The tests of a crate are left out.
 fn rust_files(folder: &Path) -> Vec<(PathBuf, String)> {
     fn walk(top: &Path, folder: &Path, found: &mut Vec<(PathBuf, String)>) {
         for entry in fs::read_dir(folder).expect("the folder can be read") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
-                // A crate's tests use what they test.
+                // A crate's tests may use the modules that they test.
                 if !(path.ends_with("tests") && folder.join("Cargo.toml").exists()) {
                     walk(top, &path, found);
                 }
@@ -97,7 +97,7 @@ fn rust_files(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The Rust files of all crates. Those of this one by their path below `src`.
+/// The Rust files of all crates. Files of this crate have their path below `src`.
 fn all_sources() -> Vec<(PathBuf, String)> {
     let mut files = rust_files(&project_root().join("src"));
     let crates = project_root().join("crates");
@@ -109,7 +109,7 @@ fn all_sources() -> Vec<(PathBuf, String)> {
     files
 }
 
-/// True of a path below `src` whose first folder is a crate of its own.
+/// Returns true for a path below `src` whose first folder is a crate of its own.
 fn is_in_another_crate(path: &Path) -> bool {
     let first = path.iter().next().expect("a path");
     project_root()
@@ -119,13 +119,13 @@ fn is_in_another_crate(path: &Path) -> bool {
         .exists()
 }
 
-/// The line of a crate or a module.
+/// The line of a crate or a module in [`TABLE`].
 fn line_of(name: &str) -> Option<&'static [&'static str]> {
     let (_, allowed) = TABLE.iter().find(|(line, _)| *line == name)?;
     Some(*allowed)
 }
 
-/// What a file of a crate uses that its module may not.
+/// The imports of a file that its module may not have, as messages.
 fn forbidden_imports(modules: &SeparateModules, path: &Path, text: &str) -> Vec<String> {
     let source = SourceFile::of(path, text);
     let own = source.module();
@@ -167,7 +167,7 @@ fn every_module_uses_only_what_the_table_allows() {
             }
         }
     }
-    assert_none("imports against the table", &found);
+    assert_none("imports that the table does not allow", &found);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn every_crate_uses_only_what_the_table_allows() {
             );
         }
     }
-    assert_none("crates against the table", &found);
+    assert_none("dependencies that the table does not allow", &found);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn every_file_is_short_and_says_what_it_is_for() {
             }
         }
     }
-    assert_none("files out of shape", &found);
+    assert_none("files that are too long or have no //! header", &found);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn no_file_has_a_name_without_meaning() {
     assert_none("names without meaning", &found);
 }
 
-/// The modules that a file's first paragraph names in parentheses after "Not here:".
+/// The modules that the header of a file names in parentheses after "Not here:".
 fn modules_named_elsewhere(text: &str) -> Vec<String> {
     let header: Vec<&str> = text
         .lines()
@@ -363,7 +363,7 @@ fn the_page_has_the_same_table() {
     }
 }
 
-// The check itself.
+// Tests of the check itself.
 
 fn find_violations(path: &str, text: &str) -> Vec<String> {
     match path.strip_prefix("handlers/") {

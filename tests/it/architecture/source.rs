@@ -1,5 +1,5 @@
-//! A source file as the plan's checks see it: which module it is, how long it is, and what it uses. A reader of
-//! tokens, not of Rust: comments and literals are left out, and so are `#[cfg(test)]` modules.
+//! Reads the module path, the length and the imports of a source file. It splits the text into tokens and does not
+//! parse Rust. Comments, literals and `#[cfg(test)]` modules are left out.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ struct SourceToken {
 }
 
 impl SourceFile {
-    /// A file by its path below `src`.
+    /// Reads a file, given its path below `src`.
     pub fn of(path: &Path, text: &str) -> Self {
         let mut module: Vec<String> = path
             .with_extension("")
@@ -34,18 +34,18 @@ impl SourceFile {
         }
     }
 
-    /// Where it stands: `acp/local/kill.rs` is acp, local, kill.
+    /// The module path: `acp/local/kill.rs` is acp, local, kill.
     pub fn module(&self) -> &[String] {
         &self.module
     }
 
-    /// How many lines it has outside its unit tests.
+    /// The number of lines outside its unit tests.
     pub fn lines(&self) -> usize {
         self.lines
     }
 
-    /// Every path that begins at the crate, above this module, or at another crate of ours (`punie_policy::X` is
-    /// `policy::X`), from the crate on. All may use `punie_core`.
+    /// The paths that begin at the crate, at a parent module or at another crate of ours, from the crate on.
+    /// `punie_policy::X` is `policy::X`. `punie_core` is left out, since all modules may use it.
     pub fn uses(&self) -> Vec<Vec<String>> {
         let mut uses = Vec::new();
         for at in 0..self.tokens.len() {
@@ -66,7 +66,7 @@ impl SourceFile {
         uses
     }
 
-    /// Follows a path, or every branch of a tree, and returns where it ends.
+    /// Follows a path, or every branch of an import tree, and returns the index after its end.
     fn follow(&self, mut at: usize, mut here: Vec<String>, uses: &mut Vec<Vec<String>>) -> usize {
         if self.text(at) == "{" {
             at += 1;
@@ -100,7 +100,7 @@ fn parent_module(module: &[String]) -> Vec<String> {
     module[..module.len().saturating_sub(1)].to_vec()
 }
 
-/// Returns whether a module behind `#[cfg(test)]` or `#[cfg(all(test, ...))]` begins here.
+/// Returns true if a module with `#[cfg(test)]` or `#[cfg(all(test, ...))]` begins here.
 fn begins_test_module(tokens: &[SourceToken]) -> bool {
     let mut texts = tokens.iter().map(|token| token.text.as_str());
     let opened = texts.by_ref().take(4).eq(["#", "[", "cfg", "("]);
@@ -112,7 +112,7 @@ fn begins_test_module(tokens: &[SourceToken]) -> bool {
     opened && condition == Some("test") && item == Some("mod")
 }
 
-/// Leaves out the modules of tests, and counts their lines.
+/// Removes the test modules and counts their lines.
 fn without_tests(tokens: &[SourceToken]) -> (Vec<SourceToken>, usize) {
     let (mut kept, mut lines, mut at) = (Vec::new(), 0, 0);
     while at < tokens.len() {
@@ -138,7 +138,7 @@ fn without_tests(tokens: &[SourceToken]) -> (Vec<SourceToken>, usize) {
     (kept, lines)
 }
 
-/// Names, `::` and single signs. Comments and literals are passed over.
+/// Splits a text into names, `::` and single characters, without comments and literals.
 fn split_tokens(text: &str) -> Vec<SourceToken> {
     let (mut tokens, mut rest, mut line) = (Vec::new(), text, 1);
     while let Some(first) = rest.chars().next() {
@@ -164,7 +164,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The length of a blank, a comment, a literal or a lifetime at the beginning of a text.
+/// The length of a blank, a comment, a literal or a lifetime at the start of a text.
 fn passed_over(text: &str) -> Option<usize> {
     let first = text.chars().next()?;
     if first.is_whitespace() {
@@ -198,7 +198,7 @@ fn passed_over(text: &str) -> Option<usize> {
     (prefix == 0).then(|| 1 + sign.find(|c| !is_name(c)).unwrap_or(sign.len()))
 }
 
-/// The length up to and with the closing quote.
+/// The length up to and including the closing quote.
 fn until_quote(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices() {

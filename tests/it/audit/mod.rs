@@ -1,4 +1,5 @@
-//! The audit and signed requests: what the runner and its owner put there, and what a device with a pinned key runs. `hNNN` in a test's name is the number of the hostile input.
+//! The audit and signed requests: the rows that the runner and its owner write, and the requests that a device with a
+//! pinned key runs. `hNNN` in a test's name is the number of the hostile input.
 
 mod rows;
 mod signed;
@@ -8,12 +9,12 @@ use serde_json::Value;
 
 use crate::harness::stage::RunnerFixture;
 
-/// Where the audit of a stage's device is.
+/// Returns the paths of the device's audit files.
 fn audit_paths(setup: &RunnerFixture) -> AuditPaths {
     AuditPaths::within_folder(&setup.setting.home.join("state"))
 }
 
-/// The rows of a stage's device.
+/// Returns the audit rows of the device.
 fn rows_of(setup: &RunnerFixture) -> Vec<Value> {
     let text = std::fs::read_to_string(audit_paths(setup).rows).unwrap_or_default();
     text.lines()
@@ -21,7 +22,7 @@ fn rows_of(setup: &RunnerFixture) -> Vec<Value> {
         .collect()
 }
 
-/// Those about a request, each as the fields asked for.
+/// Returns the rows about a request, each as the values of these fields.
 fn rows_about(setup: &RunnerFixture, id: &str, fields: &[&str]) -> Vec<String> {
     let rows = rows_of(setup)
         .into_iter()

@@ -1,4 +1,4 @@
-//! What a runner and its owner put into the audit.
+//! The rows that a runner and its owner write into the audit.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,13 @@ use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// `audit verify` of a stage's home; its exit code and what it found.
+/// Runs `audit verify` and returns its exit code and its report.
 async fn verify_audit(setup: &RunnerFixture) -> (Option<i32>, Value) {
     let ended = setup.command(&["--json", "audit", "verify"]).await;
     (ended.code, ended.json())
 }
 
-/// Waits until this is among the rows about a request.
+/// Waits until this row is among the rows about a request.
 async fn expect_row(setup: &RunnerFixture, id: &str, fields: &[&str], wanted: &str) {
     let seen = || rows_about(setup, id, fields);
     wait_until(&format!("{wanted:?} in {:?}", seen()), || {
@@ -233,7 +233,7 @@ async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
         by_end.out.contains("\"undo\"") && by_end.out == by_id.out,
         "{by_end:?}"
     );
-    // A pause that changes nothing is no row.
+    // A resume that changes nothing writes no row.
     setup.command(&["resume"]).await;
     let resumes = rows_of(&setup)
         .iter()
@@ -285,7 +285,7 @@ async fn h105_a_runner_that_is_killed_leaves_rows_that_follow_from_each_other() 
         setup.answer(&id).await;
         expect_row(&setup, &id, &["event"], "answered").await;
         let told = rows_about(&setup, &id, &["event"]);
-        // Nothing ran that has no row, and no row was lost with the process.
+        // Every call that ran has its row, and the kill lost none.
         assert!(
             told.iter().filter(|event| *event == "begun").count() >= begun,
             "{point}: {told:?}"
@@ -320,14 +320,14 @@ async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     setup.caller.call_and_wait(ToolCall::bash("true")).await;
-    // The last word of a runner that stops is a heartbeat.
+    // A runner that stops sends a last heartbeat.
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
     let health = setup.caller.health().await;
     let head = health["audit"].as_str().expect("a head").to_owned();
     let known = ["--json", "audit", "verify", "--head", &head];
     assert_eq!(setup.command(&known).await.code, Some(0));
-    // Who has kept an older head as well can make it whole in itself again, but not what the backend was told.
+    // An attacker with an older head can make a shortened file consistent, but it cannot match the head at the backend.
     let files = audit_paths(&setup);
     std::fs::remove_file(&files.head).expect("removed");
     let text = std::fs::read_to_string(&files.rows).expect("rows");
@@ -339,7 +339,7 @@ async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
     assert_eq!(
         verify_audit(&setup).await.0,
         Some(1),
-        "without a head it is not sound"
+        "`verify` fails without a head"
     );
     let ended = setup.command(&known).await;
     assert_eq!(
@@ -404,7 +404,7 @@ async fn the_list_is_narrowed_to_a_request_and_a_time() {
     );
 }
 
-/// Sends a heartbeat as somebody would who has listened; the backend's refusal.
+/// Sends a recorded heartbeat again, as an eavesdropper would, and returns the backend's error code.
 async fn replay_request(setup: &RunnerFixture, beat: &Value) -> Value {
     let body = json!({ "path": "devices:heartbeat", "args": beat, "format": "json" }).to_string();
     let post = http_client().post(format!("{}/api/mutation", setup.setting.url));
@@ -434,18 +434,18 @@ async fn h98_a_heartbeat_that_somebody_sends_again_is_refused_and_brings_nobody_
     let beat = beats
         .iter()
         .find(|call| call.answer["status"] == "success")
-        .expect("one")
+        .expect("an accepted heartbeat")
         .args
         .clone();
     assert_ne!(beat["online"], false);
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    assert!(!setup.caller.sees_online().await, "it said goodbye");
+    assert!(!setup.caller.sees_online().await, "the runner went offline");
     assert_eq!(replay_request(&setup, &beat).await, "SIGNATURE_REPLAYED");
     setup.advance_backend(6 * 60_000);
     assert_eq!(replay_request(&setup, &beat).await, "SIGNATURE_STALE");
     assert!(!setup.caller.sees_online().await);
-    // Signed for that moment and no other.
+    // The signature covers the time.
     let mut moved = beat.clone();
     moved["signedAtMs"] = json!(beat["signedAtMs"].as_f64().expect("a time") + 6.0 * 60_000.0);
     assert_eq!(replay_request(&setup, &moved).await, "BAD_SIGNATURE");
@@ -479,7 +479,7 @@ async fn h98_a_heartbeat_that_the_backend_refuses_as_stale_or_repeated_stands_in
                 .iter()
                 .any(|call| call.answer["status"] == "success")
         };
-        wait_until("a second one, signed anew", again).await;
+        wait_until("a second heartbeat, signed anew", again).await;
         assert_eq!(verify_audit(&setup).await.0, Some(0));
     }
 }
@@ -519,13 +519,13 @@ async fn safe_mode_stands_in_the_audit() {
             .iter()
             .any(|row| row["event"] == "held" && row["detail"] == "safe mode")
     };
-    wait_until("it in the audit", told).await;
+    wait_until("safe mode in the audit", told).await;
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
-    wait_until("its end in the audit", || {
+    wait_until("the end of safe mode in the audit", || {
         rows_of(&setup).iter().any(|row| row["event"] == "released")
     })
     .await;
-    // A killed runner has no last row.
+    // A killed runner writes no `stopped` row.
     let lives: Vec<Value> = rows_of(&setup)
         .into_iter()
         .map(|row| row["event"].clone())

@@ -1,4 +1,4 @@
-//! What a device with a pinned key runs: what is signed for it with that key, in time, and nothing else.
+//! The requests that a device with a pinned key runs: those signed for it with that key, in time, and no others.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ use crate::harness::worker::WorkerProcess;
 
 const KEY: [u8; 32] = [42; 32];
 
-/// A device that requires signatures by that key.
+/// Sets up a device that requires signatures by `KEY`.
 async fn signing_fixture() -> RunnerFixture {
     let key = public_key_from_seed(&KEY);
     RunnerFixture::with_config(&format!("[backend]\nrequest_key = \"{key}\"\n")).await
@@ -26,10 +26,10 @@ fn now_ms() -> i64 {
     let age = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .expect("after 1970");
-    i64::try_from(age.as_millis()).expect("soon enough")
+    i64::try_from(age.as_millis()).expect("milliseconds in 63 bits")
 }
 
-/// What is asked and what of it is signed.
+/// A request, with the fields that its signature covers.
 #[derive(Clone)]
 struct SignedOrder {
     id: RequestId,
@@ -77,7 +77,7 @@ impl SignedOrder {
         signed.sign_with_seed(key)
     }
 
-    /// As it is sent, with this signature.
+    /// Returns the call that carries this order and signature.
     #[expect(
         clippy::cast_precision_loss,
         reason = "milliseconds since 1970 are far below 2^53"
@@ -107,7 +107,7 @@ impl SignedOrder {
     }
 }
 
-/// It was refused with this code and these words, nothing ran, and the audit has it.
+/// Checks that a request is refused with this code and text, that nothing ran, and that the audit has the refusal.
 async fn expect_refusal(
     setup: &RunnerFixture,
     ask: ToolCall,
@@ -129,7 +129,7 @@ async fn expect_refusal(
     answer
 }
 
-/// Something of an order that is made otherwise after it was signed.
+/// A change to an order after it was signed.
 type Change = fn(&mut SignedOrder);
 
 const EFFECT: &str = "echo ran >> effects";
@@ -153,7 +153,7 @@ async fn h97_a_request_signed_with_the_pinned_key_is_run_and_one_without_is_not(
     assert_eq!(setup.read("effects"), "ran\n");
     let status = setup.status().await;
     assert_eq!(status["requestAuth"], "signed");
-    wait_until("a heartbeat says so", || {
+    wait_until("a heartbeat with `requestAuth: signed`", || {
         let db = setup.database();
         let health: String = db
             .query_row("select health from presence", [], |row| row.get(0))
@@ -192,10 +192,10 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
         ("agent", |order| order.agent_type = None),
         ("no session", |order| order.session = None),
         ("client", |order| {
-            order.session.as_mut().expect("one").client = "B".into();
+            order.session.as_mut().expect("a session").client = "B".into();
         }),
         ("folders", |order| {
-            let session = order.session.as_mut().expect("one");
+            let session = order.session.as_mut().expect("a session");
             session.folders.push("/".into());
         }),
     ];
@@ -249,7 +249,7 @@ async fn h96_a_request_signed_for_another_device_is_refused_and_audited() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
     let setup = signing_fixture().await;
-    // The backend's clock is an hour behind: by it nothing has expired.
+    // The backend's clock is an hour behind, so nothing has expired there.
     setup.advance_backend(-3_600_000);
     let _runner = setup.run();
     let long_ago = now_ms() - 20 * 60_000;
@@ -286,7 +286,7 @@ async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
         "in the future",
     )
     .await;
-    // A deadline that is signed holds however long ago it was issued.
+    // A signed deadline holds, however long ago the request was issued.
     let lasting = SignedOrder {
         issued_at_ms: long_ago,
         deadline_ms: Some(now_ms() + 60_000),
@@ -314,7 +314,7 @@ async fn h97_what_was_signed_and_run_is_not_run_again_after_its_time_when_the_jo
             std::fs::remove_file(path).expect("removed");
         }
     }
-    // The backend offers it anew, with a later deadline and a later time: neither was signed.
+    // The backend offers the request again with a later deadline and time, neither of which was signed.
     let db = setup.database();
     db.execute("delete from results", []).expect("changed");
     let later = 3_600_000;
@@ -327,7 +327,7 @@ async fn h97_what_was_signed_and_run_is_not_run_again_after_its_time_when_the_jo
     let _runner = setup.run();
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
-    assert_eq!(setup.read("effects"), "ran\n", "once");
+    assert_eq!(setup.read("effects"), "ran\n", "the command ran once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -414,8 +414,8 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
     });
     let _runner = setup.run_at(&relay.url);
     let told = || rows_about(&setup, "strayed", &["event", "decision", "code"]);
-    // The backend has no such request, so that it does not take the answer either, which is audited too.
-    wait_until("it in the audit", || {
+    // The backend has no such request and refuses the answer too. The audit has rows for both.
+    wait_until("the refusal in the audit", || {
         told()
             .first()
             .is_some_and(|told| told == "refused denied invalid_args")
@@ -430,7 +430,7 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
         "ok"
     );
     assert_eq!(setup.read("effects"), "");
-    wait_until("its answer", || relay.posts("strayed").0 > 0).await;
+    wait_until("the answer to the backend", || relay.posts("strayed").0 > 0).await;
     let posts = relay.calls("events:appendResult");
     let post = posts
         .iter()
@@ -473,7 +473,7 @@ async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_befo
         } else {
             setup.ask(ToolCall::bash("echo unsigned >> effects")).await
         };
-        // It is accepted, and the runner ends before it is begun.
+        // The runner accepts the request and is killed before the call begins.
         let runner = setup.run_armed(&setup.setting.url, "accept.after=kill");
         runner.end().await;
         assert_eq!(setup.state(&id), Some(RequestState::Accepted));
@@ -503,7 +503,7 @@ async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_befo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_a_task_that_was_begun_before_the_key_was_pinned_is_not_run_after_that() {
-    // How many run beside each other.
+    // The number of tasks that run at once.
     const AT_ONCE: usize = 8;
     for is_pinned in [true, false] {
         let setup = RunnerFixture::with_config("[backend]\n# no key\n").await;
@@ -515,7 +515,7 @@ async fn h97_a_task_that_was_begun_before_the_key_was_pinned_is_not_run_after_th
             let id = setup.ask(ToolCall::new("Task", &args)).await;
             assert_eq!(setup.answer(&id).await.outcome, "ok");
             tasks.push(format!("{id}-task"));
-            wait_until("the first to run", || setup.file("up").exists()).await;
+            wait_until("a first task to run", || setup.file("up").exists()).await;
         }
         setup
             .wait_for_state(&tasks[AT_ONCE], RequestState::Accepted)
@@ -535,7 +535,7 @@ async fn h97_a_task_that_was_begun_before_the_key_was_pinned_is_not_run_after_th
                 Some(RequestState::Accepted | RequestState::Started)
             )
         };
-        wait_until("all to be over", || tasks.iter().all(|task| over(task))).await;
+        wait_until("all tasks to end", || tasks.iter().all(|task| over(task))).await;
         assert_eq!(setup.read("effects"), if is_pinned { "" } else { "ran\n" });
         runner.terminate();
         runner.end().await;

@@ -1,4 +1,4 @@
-//! Deployments: what is refused, what npm does, and a kill at every step. Not here: running what is deployed.
+//! Deployments of bridges: refusals, the use of npm, and a kill at every step.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::{bridges_command, deploy_bridge, find_listed, lacks_node, read_data, 
 use crate::harness::process::{EndedProgram, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 
-/// Deploys with this registry, and with the points at which the process ends.
+/// Deploys with these environment variables: the address of the registry, or the failpoints that end the process.
 async fn deploy_with(
     setup: &RunnerFixture,
     bundle: &Path,
@@ -26,7 +26,7 @@ async fn deploy_with(
         .await
 }
 
-/// The names in a folder of the home.
+/// Returns the names in a folder of the home, sorted.
 fn names_in(setup: &RunnerFixture, folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(setup.setting.home.join(folder));
     let entries = entries.into_iter().flatten().flatten();
@@ -102,7 +102,7 @@ async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment(
     assert!(!code.join("ran").exists() && !code.join("node_modules/scripted/ran").exists());
     let lock = std::fs::read_to_string(code.join("package-lock.json")).expect("a lock file");
     assert!(lock.contains("sha512-") && lock.contains("1.0.5"), "{lock}");
-    // With the same dependencies, the same versions: the lock file before is used again.
+    // The same dependencies get the same versions, because the lock file is used again.
     std::fs::write(bundle.join("more.js"), "").expect("written");
     let again = deploy_with(
         &setup,
@@ -141,13 +141,13 @@ async fn w62_what_cannot_be_pinned_or_named_is_refused() {
         let refused = deploy_bridge(&setup, name, &bundle, beside).await;
         assert_eq!(refused.code, Some(2), "{name} {beside:?}: {refused:?}");
     }
-    // It made npm run a program although its scripts were off.
+    // With this file npm would run a program although its scripts are off.
     std::fs::write(bundle.join(".npmrc"), "script-shell=./evil\n").expect("written");
     let refused = deploy_bridge(&setup, "fine", &bundle, &[]).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.log.contains(".npmrc would tell npm"), "{refused:?}");
     assert_eq!(names_in(&setup, "bridges"), [""; 0]);
-    // A link in the place of a bridge's folder is not followed.
+    // A link in place of a bridge's folder is not followed.
     std::fs::remove_file(bundle.join(".npmrc")).expect("removed");
     let place = setup.setting.home.join("bridges/linked");
     std::os::unix::fs::symlink(&setup.setting.workspace, &place).expect("a link");
@@ -183,7 +183,7 @@ async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
         let kill = format!("{point}=kill");
         let killed = deploy_with(&setup, &new, &[], &[("PUNIE_FAILPOINTS", &kill)]).await;
         assert_eq!(killed.code, None, "{point}: {killed:?}");
-        // The next command completes it or takes it back.
+        // The next command completes the deployment or takes it back.
         let after = find_listed(&setup, "fresh").await.expect("deployed");
         assert_eq!(
             std::fs::read_to_string(&code).expect("code"),

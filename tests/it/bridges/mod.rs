@@ -1,4 +1,4 @@
-//! Bridges with real Node programs, a real runner and a real npm: deployed, kept running, confined, and exchanged.
+//! Bridges with real Node programs, a real runner and a real npm: deployed, restarted, confined, and replaced.
 #![cfg(target_os = "linux")]
 
 mod deploying;
@@ -29,7 +29,7 @@ fn lacks_node() -> bool {
     !has_all
 }
 
-/// Writes a file of a bundle; the bundle's folder.
+/// Writes the code of a bundle and returns the bundle's folder.
 fn write_bundle(setup: &RunnerFixture, name: &str, code: &str) -> PathBuf {
     let folder = setup.setting.logs.join("bundles").join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -37,7 +37,7 @@ fn write_bundle(setup: &RunnerFixture, name: &str, code: &str) -> PathBuf {
     folder
 }
 
-/// Deploys a bundle with these arguments beside.
+/// Deploys a bundle with these further arguments.
 async fn deploy_bridge(
     setup: &RunnerFixture,
     name: &str,
@@ -57,7 +57,7 @@ async fn bridges_command(setup: &RunnerFixture, args: &[&str]) -> EndedProgram {
     ended
 }
 
-/// What `bridges list` says of one.
+/// Returns the entry of `bridges list` for a bridge.
 async fn find_listed(setup: &RunnerFixture, name: &str) -> Option<Value> {
     let ended = bridges_command(setup, &["list"]).await;
     let lines = ended.out.lines();
@@ -65,7 +65,7 @@ async fn find_listed(setup: &RunnerFixture, name: &str) -> Option<Value> {
     lines.into_iter().find(|line| line["name"] == name)
 }
 
-/// The text of a file in the data folder of a bridge, once it is there. The bridge must put it there whole.
+/// Waits for a file in a bridge's data folder and returns its text. The bridge must create the file complete.
 async fn read_data(setup: &RunnerFixture, name: &str, file: &str) -> String {
     let path = setup
         .setting

@@ -22,7 +22,7 @@ pub struct NpmRegistry {
 type Files = BTreeMap<String, Vec<u8>>;
 
 impl NpmRegistry {
-    /// Serves these packages: each its `package.json`, in which URL is this registry's address, and its `index.js`.
+    /// Serves these packages: the `package.json` of each, with this address in place of URL, and its `index.js`.
     pub async fn start(packages: &[(&str, &str)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
@@ -81,7 +81,7 @@ async fn answer_request(mut client: TcpStream, files: Arc<Files>) {
     }
     let head = String::from_utf8_lossy(&head).into_owned();
     let target = head.split(' ').nth(1).unwrap_or_default();
-    // A client of a proxy may name the whole address.
+    // A client that uses a proxy may send the whole URL.
     let path = target.split_once("://").map_or(target, |(_, rest)| {
         rest.find('/').map_or("/", |at| &rest[at..])
     });

@@ -1,4 +1,4 @@
-//! A deployed bridge: kept running by the runner, confined, ended with all its processes. Not here: deployments.
+//! A deployed bridge: the runner restarts it, confines it, and ends it with all its processes.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -9,7 +9,7 @@ use crate::harness::running::is_alive;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
-/// Says what it can do, has a child in a session of its own, and does not end on SIGTERM.
+/// A bridge that reports which accesses succeed, starts a child in a session of its own, and does not end on SIGTERM.
 const CURIOUS: &str = r#"
 const fs = require("fs"), net = require("net"), { spawn } = require("child_process");
 const data = process.env.PUNIE_BRIDGE_DATA, [work, declared, other] = ["WORK", DECLARED, OTHER];
@@ -71,7 +71,7 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     }
     let setup = RunnerFixture::new().await;
     setup.write("notes", "private");
-    // The harness has the logs in the owner's home.
+    // The folder of the logs is in the owner's home.
     let owner = &setup.setting.logs;
     for file in [".rustup/settings.toml", "bin/tool"] {
         let path = owner.join(file);
@@ -94,7 +94,7 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
         setup.status().await["running"].as_bool().filter(|is| *is)
     })
     .await;
-    // Without its secret it is not started, and says so.
+    // Without its secret the bridge is not started, and the command gives the reason.
     let started = setup.command(&["bridges", "start", "curious"]).await;
     assert_eq!(started.code, Some(1), "{started:?}");
     assert!(started.log.contains("secrets set bot"), "{started:?}");
@@ -131,7 +131,7 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     assert_eq!(stopped.json()["state"], "stopped");
     assert!(!pids.iter().any(|pid| is_alive(pid)), "{pids:?}");
     let log = setup.setting.home.join("logs/bridge-curious.log");
-    let log = wait_for_some("its words in its log", async || {
+    let log = wait_for_some("the bridge's output in its log", async || {
         let log = std::fs::read_to_string(&log).ok()?;
         (log.contains("the secret is ") && log.contains("not yet")).then_some(log)
     })
@@ -144,7 +144,7 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     drop(runner);
 }
 
-/// Writes its process id on a line, and says which version it is.
+/// A bridge that appends its version and its process id to a file.
 const COUNTING: &str = r#"
 const fs = require("fs"), data = process.env.PUNIE_BRIDGE_DATA;
 fs.appendFileSync(data + "/pids", `VERSION ${process.pid}\n`);
@@ -158,7 +158,7 @@ async fn lines_of(setup: &RunnerFixture, name: &str, count: usize) -> Vec<String
         .join("bridges")
         .join(name)
         .join("data/pids");
-    wait_for_some("its starts", async || {
+    wait_for_some("enough starts of the bridge", async || {
         let text = std::fs::read_to_string(&path).ok()?;
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         (lines.len() >= count && text.ends_with('\n')).then_some(lines)
@@ -192,7 +192,7 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
     let second = lines_of(&setup, "counting", 2).await;
     assert!(
         !is_alive(pid_of(&second[0])),
-        "the copy of the killed runner"
+        "the copy of the killed runner has ended"
     );
     assert!(is_alive(pid_of(&second[1])));
     let deployed = deploy_bridge(&setup, "counting", &version("two"), &[]).await;
@@ -202,7 +202,7 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
         !is_alive(pid_of(&third[1])) && third[2].starts_with("two "),
         "{third:?}"
     );
-    // The runner completes what a killed command had decided.
+    // The runner completes the deployment that a killed command had decided.
     let bundle = version("three").display().to_string();
     let args = ["bridges", "deploy", "counting", &bundle];
     let armed = [("PUNIE_FAILPOINTS", "bridge.decided=kill".as_ref())];
@@ -240,7 +240,7 @@ async fn w62_a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
     bridges_command(&setup, &["start", "ending"]).await;
     let runner = setup.run();
     let pids = lines_of(&setup, "ending", 2).await;
-    let seen = wait_for_some("the second copy on the list", async || {
+    let seen = wait_for_some("the restarted bridge on the list", async || {
         find_listed(&setup, "ending")
             .await
             .filter(|line| line["state"] == "running" && line["restarts"] == 1)
@@ -249,7 +249,10 @@ async fn w62_a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
     assert_eq!(seen["lastExit"], "exit code 3", "{seen}");
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    assert!(!is_alive(pid_of(&pids[1])), "it ends with the runner");
+    assert!(
+        !is_alive(pid_of(&pids[1])),
+        "the bridge ends with the runner"
+    );
     assert_eq!(
         find_listed(&setup, "ending").await.expect("one")["state"],
         "wanted"
@@ -265,9 +268,9 @@ async fn w62_a_damaged_state_file_stops_no_runner() {
         Some(0)
     );
     let file = setup.setting.home.join("state/bridges/bridges.json");
-    std::fs::write(&file, "{\"sha256\":").expect("torn");
+    std::fs::write(&file, "{\"sha256\":").expect("a torn state file");
     let _runner = setup.run();
-    wait_for_some("a runner that says so", async || {
+    wait_for_some("a runner that reports the damaged file", async || {
         let status = setup.status().await;
         let attention = status["attention"].to_string();
         let says_so = attention.contains("no bridge is started") && attention.contains("damaged");

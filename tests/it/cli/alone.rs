@@ -88,7 +88,7 @@ async fn the_tools_are_listed_and_explained() {
         let also = ["aliases", "compat", "effect_depends_on", "example"];
         let known: Vec<&str> = keys.into_iter().filter(|key| !also.contains(key)).collect();
         assert_eq!(known, wanted);
-        // No application may be opened here unless the owner allows it.
+        // `OpenApp` is not listed because the owner has not allowed applications.
         assert_ne!(tool["name"], "OpenApp");
         let about = tool["description"].as_str().expect("a text");
         assert_eq!(
@@ -180,7 +180,7 @@ async fn a_tool_is_called_here() {
     assert_eq!(
         failed.json()["meta"]["exitCode"],
         3,
-        "a command that fails is an answer"
+        "a command that fails is a successful call"
     );
     let long = user
         .types(&["call", "Bash", r#"{"command":"seq 1 100000"}"#, "--json"])
@@ -194,7 +194,7 @@ async fn a_tool_is_called_here() {
     let page = user.types(&["call", "ReadOutput", &args]).await.done();
     assert!(
         page.out.contains("50000"),
-        "a later call finds what an earlier one kept: {}",
+        "a later call reads the stored output of an earlier one: {}",
         page.out
     );
 }
@@ -217,10 +217,7 @@ async fn a_first_configuration_is_written_once() {
         written.contains(&format!("\npaths = [\"{}\"]\n", user.text("work"))),
         "{written}"
     );
-    assert!(
-        !written.contains("doctor"),
-        "what is not built is not named"
-    );
+    assert!(!written.contains("doctor"), "the file names no doctor");
     let again = user.types(&["init"]).await.done();
     assert!(again.out.contains("There is nothing to do"), "{again:?}");
     user.types(&["--backend-url", "https://b.convex.cloud", "init"])
@@ -320,7 +317,7 @@ async fn status_says_the_same_keys_without_a_runner() {
     let again = user.types(&["status", "--json"]).await.ended(3).json();
     assert_eq!(
         again["deviceId"], status["deviceId"],
-        "the device is made once"
+        "the device keeps its id"
     );
     assert!(
         user.types(&["status"])
@@ -357,7 +354,7 @@ async fn status_lists_each_opening_with_its_meaning() {
     assert_eq!(
         shown.matches("\n  Opening ").count(),
         names.len(),
-        "one line each: {shown}"
+        "one line for each opening: {shown}"
     );
 
     let config = "[sandbox]\nwrite = [\"/srv/x\", \"/tmp/tmux-1000\"]\nread = [\"/srv/y\"]\nlocal_ports = [5432]\n\
@@ -495,7 +492,7 @@ async fn a_reader_that_goes_away_is_no_disaster() {
 #[tokio::test]
 async fn a_call_is_stopped_with_all_it_started() {
     let user = CliUser::new();
-    // The command tells this test who it is.
+    // The command reports its process id to this test.
     user.write("home/config.toml", "[sandbox]\nnetwork = \"full\"\n");
     let told = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = told.local_addr().expect("bound").port();
@@ -504,17 +501,19 @@ async fn a_call_is_stopped_with_all_it_started() {
         .command(&["call", "Bash", &args])
         .spawn()
         .expect("started");
-    let (mut its, _) = super::within_limit(told.accept()).await.expect("it runs");
+    let (mut its, _) = super::within_limit(told.accept())
+        .await
+        .expect("the command connects");
     let mut pid = String::new();
     super::within_limit(its.read_to_string(&mut pid))
         .await
-        .expect("its number");
+        .expect("the process id of the command");
     let pid: i32 = pid.trim().parse().expect("a number");
     let own = child
         .id()
         .and_then(|id| i32::try_from(id).ok())
         .and_then(rustix::process::Pid::from_raw);
-    // No interrupt: where these tests are run in a shell's background, that is ignored.
+    // SIGTERM, because background jobs of a shell ignore SIGINT.
     rustix::process::kill_process(own.expect("it runs"), rustix::process::Signal::TERM)
         .expect("it runs");
     let ended = super::within_limit(child.wait_with_output())
@@ -555,7 +554,7 @@ async fn an_example_of_a_tool_fits_the_terminal_and_can_be_typed() {
     let (one, _) = words.split_once("\n  punie-runner").expect("two examples");
     let shell = std::process::Command::new("sh").args(["-c", one]).output();
     let typed = String::from_utf8(shell.expect("run").stdout).expect("text");
-    let edits = typed.split("edits=").nth(1).expect("its edits");
+    let edits = typed.split("edits=").nth(1).expect("an edits argument");
     let edits: serde_json::Value =
         serde_json::from_str(edits.trim_end_matches(';')).expect("still JSON");
     assert_eq!(edits[1]["new_string"], "n + 2", "{typed}");

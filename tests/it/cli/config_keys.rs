@@ -127,7 +127,7 @@ async fn a_key_is_explained_also_while_the_file_is_wrong() {
     );
     let path = user.types(&["config", "path"]).await.done();
     assert_eq!(path.out.trim(), user.text("home/config.toml"));
-    // A value that mends the file is taken.
+    // `config set` accepts a value that repairs the file.
     user.types(&["config", "set", "limits.reads", "9"])
         .await
         .done();
@@ -194,9 +194,9 @@ async fn an_edit_is_not_taken_over_once_the_file_has_changed() {
     outdated.refused(78, "home/config.edit.toml began");
     assert_eq!(user.read("home/config.toml"), changed);
     let kept = user.read("home/config.edit.toml");
-    assert_eq!(kept, "[limits]\nreads = 900\n", "it was not opened");
+    assert_eq!(kept, "[limits]\nreads = 900\n", "the editor was not opened");
     std::fs::remove_file(user.path("home/config.edit.toml")).expect("removed");
-    // A change while the editor is open.
+    // The file changes while the editor is open.
     let file = user.text("home/config.toml");
     let editor = format!(r##"sh -c 'echo "# new" >> {file}; sed -i s/4/5/ "$0"'"##);
     let meanwhile = run_editor(&user, &editor).await;

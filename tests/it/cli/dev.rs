@@ -1,4 +1,4 @@
-//! `dev` and `demo`: everything in one process, for people without an account.
+//! `dev` and `demo`: the whole system in one process, for people without an account.
 
 use std::process::Stdio;
 
@@ -40,7 +40,7 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
     assert_eq!(status["pid"].as_u64(), dev.child.id().map(u64::from));
     assert_eq!(status["backend"]["reachable"], true);
 
-    // The token is in the home's file, so that a second terminal needs the address only.
+    // The home stores the token in a file, so a second terminal needs only the address.
     let url = ready["url"].as_str().expect("an address");
     let args = [
         "--backend-url",
@@ -99,7 +99,7 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
     assert!(
         !user.types(&["status", "--json"]).await.ended(3).json()["running"]
             .as_bool()
-            .expect("a truth")
+            .expect("a boolean")
     );
 }
 
@@ -120,7 +120,7 @@ async fn the_second_start_of_dev_is_the_same_device() {
     );
     assert_eq!(
         second.ready["url"], url,
-        "a caller that waits finds it again"
+        "a waiting caller reaches the backend at the same address"
     );
     let said = user
         .run_as_caller(
@@ -153,7 +153,7 @@ async fn the_token_of_dev_for_agents_asks_and_the_one_of_its_home_approves() {
     );
     assert_eq!(questions("approverToken").await["value"], json!([]));
 
-    // Each has a file, and the commands of this home use the second one.
+    // Each token has a file, and the commands of this home use the approver's token.
     for name in ["caller", "approver"] {
         let file = format!("{}/{name}", tokens_of(&dev.ready));
         assert_eq!(user.read(&file), dev.ready[format!("{name}Token")]);
@@ -178,7 +178,7 @@ async fn the_pairing_code_of_dev_is_for_one_device_beside_its_own() {
     dev.stopped().await;
 }
 
-/// What a demonstration leaves in the folder for temporary files.
+/// Lists the folders that demonstrations left in TMPDIR.
 fn remaining_files(user: &CliUser) -> Vec<String> {
     let entries = std::fs::read_dir(user.path("")).expect("there");
     let names = entries.map(|entry| {
@@ -209,7 +209,7 @@ async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
         "the user's own home is not touched"
     );
 
-    // Many systems let the group of a user write to the folders that the user makes.
+    // With the umask 0002, which many systems set, the user's group may write to folders that the user makes.
     let script = "umask 0002; exec \"$0\" demo --json";
     let words = ["-c", script, env!("CARGO_BIN_EXE_punie-runner")];
     let lines = run_with_input(user.command_of("sh", &words), "")
@@ -244,7 +244,7 @@ async fn the_demonstration_cleans_up_when_nobody_reads_on() {
     assert_eq!(remaining_files(&user), Vec::<String>::new());
 }
 
-/// A secret file as its owner writes it.
+/// Writes a file with mode 0600 in a folder with mode 0700, as for a secret.
 fn write_file(user: &CliUser, below: &str, text: &str) {
     user.write(below, text);
     let closed: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -272,7 +272,7 @@ async fn dev_and_backend_leave_the_tokens_of_the_configured_backend_alone() {
             );
             assert!(
                 !user.path("home/tokens/caller").exists(),
-                "it went to its backend"
+                "the token moved to the folder of its backend"
             );
             let own = user.read(&format!("{}/caller", tokens_of(&ready)));
             assert_eq!(own, ready["callerToken"].as_str().expect("a token"));

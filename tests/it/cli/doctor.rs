@@ -1,4 +1,4 @@
-//! `doctor`: each condition is found when it is so, none on a healthy machine, and `--fix` mends what is safe.
+//! `doctor`: it finds each condition, reports no problem on a healthy machine, and `--fix` makes only safe repairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -40,7 +40,7 @@ impl DoctorFindings {
                 )
             })
             .collect();
-        assert_eq!(all.len(), checks.len(), "an id stands twice: {report}");
+        assert_eq!(all.len(), checks.len(), "an id appears twice: {report}");
         Self {
             all,
             code: said.code,
@@ -58,13 +58,13 @@ impl DoctorFindings {
             .collect()
     }
 
-    /// Asserts that these were found at this level, with something to do.
+    /// Checks that these findings have this level and a remedy.
     #[track_caller]
     fn assert_found(&self, level: &str, ids: &[&str], found: &mut BTreeSet<String>) {
         for id in ids {
             let check = self.all.get(*id).unwrap_or_else(|| panic!("no check {id}"));
             assert_eq!(check["level"], level, "{check}");
-            assert!(check["mend"].is_string(), "nothing to do: {check}");
+            assert!(check["mend"].is_string(), "no remedy: {check}");
             found.insert((*id).to_owned());
         }
         if level == "problem" {
@@ -78,7 +78,7 @@ async fn run_doctor(user: &CliUser, args: &[&str]) -> DoctorFindings {
     DoctorFindings::from_said(&user.types(&args).await)
 }
 
-/// `dev` once its self-test has run, in a home that other tests spoil later.
+/// Starts `dev` in a home that later steps damage, and waits for its self-test.
 async fn start_dev(user: &CliUser) -> RunningCommand {
     user.write("home/config.toml", "[sandbox]\nrequire = \"partial\"\n");
     let dev = user.serves(&["dev", "--json"]).await;
@@ -119,7 +119,7 @@ async fn a_healthy_machine_has_no_problem_and_the_list_fits_a_terminal() {
     assert_eq!(found.ids_of("problem"), BTreeSet::new());
     assert_eq!(found.code, 0);
     assert!(found.all.len() >= 25, "{}", found.all.len());
-    // The program of a test is on nobody's PATH, not every machine confines in full, and nothing limits root.
+    // The test program is on no PATH, some machines confine only in part, and no process limit applies to root.
     let usual = BTreeSet::from([
         "program",
         "confinement",
@@ -188,7 +188,7 @@ async fn a_home_without_its_state_is_described_and_not_half_measured() {
             .contains("outputs"),
         "one cause is named once: {access}"
     );
-    // What a check could not read is its problem, and advice about the sandbox would be wrong.
+    // A check that cannot read its file says so. Advice about the sandbox would be wrong here.
     assert!(
         found.text("runner").contains("could not be checked"),
         "{:?}",
@@ -216,7 +216,7 @@ async fn each_condition_is_found_when_it_is_so() {
     find_in_a_spoilt_home(&user, &mut found).await;
 
     let all: BTreeSet<String> = describe_checks().map(|(id, _)| id.to_owned()).collect();
-    // The kernel's settings are not changed for a test; the check has one beside it.
+    // A test cannot change the kernel's settings, so `namespaces` has a unit test beside its code.
     let missing: Vec<&String> = all
         .difference(&found)
         .filter(|id| *id != "namespaces")
@@ -345,7 +345,7 @@ async fn find_on_the_way_to_the_backend(found: &mut BTreeSet<String>) {
     DoctorFindings::from_said(&proxied).assert_found("problem", &["proxy", "backend"], found);
 }
 
-/// A home whose agents got the token of its own commands, as they did in earlier versions.
+/// Finds the condition of earlier versions, in which agents got the token of the owner's commands.
 async fn find_in_callers_tokens(
     user: &CliUser,
     dev: &RunningCommand,
@@ -366,7 +366,7 @@ async fn find_in_callers_tokens(
     user.write(&format!("{folder}/caller"), &ours);
 }
 
-/// The conditions of a runner that runs: this process holds its lock, and what it published is still there.
+/// Finds the conditions of a running runner: this process holds its lock, and its published files are still there.
 async fn find_beside_a_runner(user: &CliUser, url: &str, found: &mut BTreeSet<String>) {
     let home = Home::open_home(&user.path("home")).expect("a home");
     let lock = RunnerLock::try_acquire(&home).expect("free");
@@ -461,7 +461,7 @@ async fn find_after_a_crash_and_in_the_journal(user: &CliUser, found: &mut BTree
         .await
         .assert_found("note", &["undelivered"], found);
 
-    // The pages of tables behind the first one.
+    // Damages all pages of the file from the fourth one on.
     let mut bytes = fs::read(&file).expect("read");
     bytes[4096 * 3..].fill(0xff);
     fs::write(&file, bytes).expect("written");
@@ -477,7 +477,7 @@ async fn find_after_a_crash_and_in_the_journal(user: &CliUser, found: &mut BTree
     assert_eq!(repaired.all["journal"]["level"], "ok");
 }
 
-/// Makes true what lies in files of the home and in the environment, all at once.
+/// Finds the conditions in files of the home and in the environment, all in one run.
 async fn find_in_a_spoilt_home(user: &CliUser, found: &mut BTreeSet<String>) {
     let home = Home::open_home(&user.path("home")).expect("a home");
     spoil_files(user, &home);
@@ -580,14 +580,14 @@ fn spoil_files(user: &CliUser, home: &Home) {
         .and_then(|mut file| file.write_all(b"no row\n"))
         .expect("appended");
     let log = fs::File::create(home.logs_dir().join("big")).expect("made");
-    log.set_len(100 << 20).expect("sparse");
+    log.set_len(100 << 20).expect("a sparse file");
     let switches = OwnerSwitches::in_home(home);
     let on = SwitchState {
         since_ms: 0,
         reason: None,
     };
     for switch in [OwnerSwitch::Paused, OwnerSwitch::SafeMode] {
-        switches.switch_on(switch, &on).expect("on");
+        switches.switch_on(switch, &on).expect("the switch is on");
     }
     let notice = OwnerNotice {
         at_ms: 0,
@@ -595,7 +595,7 @@ fn spoil_files(user: &CliUser, home: &Home) {
         request: None,
         text: "/work/.envrc was put back".to_owned(),
     };
-    switches.add_notice(&notice).expect("told");
+    switches.add_notice(&notice).expect("the notice is stored");
     let conversation = ConversationId::parse("talk").expect("an id");
     SupervisionStore::in_home(home)
         .stop_conversation(&conversation, "enough")
@@ -639,7 +639,8 @@ async fn fix_mends_what_is_safe_and_leaves_the_owner_s_files() {
     let old = SystemTime::now() - Duration::from_hours(1);
     for file in ["home/.config.toml.0123456789abcdef.tmp", "home/.mine.tmp"] {
         let file = fs::File::options().write(true).open(user.path(file));
-        file.and_then(|file| file.set_modified(old)).expect("old");
+        file.and_then(|file| file.set_modified(old))
+            .expect("an old file");
     }
     set_mode(&home.keys_dir(), 0o755);
     set_mode(&user.path("home/tokens/a_backend"), 0o750);

@@ -1,4 +1,4 @@
-//! What a new user meets first: no backend, the user's own folder, a first configuration, a wrong code.
+//! The first contact of a new user: no backend, the user's own folder, a first configuration, a wrong code.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use super::{CliUser, within_limit};
 use crate::harness::terminal::{open_terminal, read_screen};
 use crate::harness::wait::wait_until;
 
-/// Runs the program on a terminal on which this is typed, in this folder. Returns all that is shown, and its code.
+/// Runs the program in this folder, on a terminal with this input. Returns the screen and the exit code.
 async fn on_terminal(user: &CliUser, folder: &str, args: &[&str], typed: &str) -> (String, i32) {
     let mut command = user.command(args);
     command.current_dir(user.path(folder));
@@ -20,7 +20,7 @@ async fn on_terminal(user: &CliUser, folder: &str, args: &[&str], typed: &str) -
     (screen.join().expect("read"), ended.code().unwrap_or(-1))
 }
 
-/// Starts it on a terminal on which this is typed. The screen is read until its end.
+/// Starts a command on a terminal with this input. A thread reads the screen until its end.
 fn start_on_terminal(mut command: Command, typed: &str) -> (Child, JoinHandle<String>) {
     let (mut ours, theirs) = open_terminal();
     let side = || Stdio::from(theirs.try_clone().expect("a copy"));
@@ -36,7 +36,7 @@ async fn a_paired_device_is_offered_the_service() {
     let host = CliUser::new();
     let backend = host.serves(&["backend", "--json"]).await;
     let url = backend.ready["url"].as_str().expect("a text");
-    // For the three homes that are paired here.
+    // This test pairs three homes with one code.
     let renew = [
         "--backend-url",
         url,
@@ -250,7 +250,7 @@ async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
         let name = name.expect("a name").trim_matches('"');
         let said = user.types(&["call", "GitStatus", "{}"]).await;
         assert_eq!(said.code, code_of_call, "{said:?}");
-        // Neither answer is asked for again.
+        // After either answer, `init` does not ask again.
         let said = user.types(&["init", "--force"]).await.done();
         assert!(!said.err.contains("policy allow"), "{said:?}");
         let allow = ["policy", "allow", "--folder", &repository, "--name", "more"];
@@ -290,7 +290,7 @@ async fn the_user_s_own_folder_gives_the_folders_below_it() {
         .refused(78, "mkdir project");
 }
 
-/// Makes a home of its own, as `backend` does, with a secret in it.
+/// Makes another runner's home, as `backend` does, with a secret in it.
 async fn make_other_home(user: &CliUser, folder: &str) -> String {
     let home = user.text(folder);
     user.types(&["--home", &home, "status"]).await;

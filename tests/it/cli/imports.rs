@@ -22,12 +22,12 @@ impl CliUser {
         self.write(&format!("{folder}/SKILL.md"), &HEAD.replace("NAME", name));
     }
 
-    /// The lines of an import, by id.
+    /// Imports, and returns the result lines by id.
     async fn import_and_list(&self, args: &[&str]) -> BTreeMap<String, Value> {
         json_lines(&self.types(&[args, &["--json"]].concat()).await)
     }
 
-    /// Runs git as the author of a repository.
+    /// Runs git with an author, as commits need one.
     fn git(&self, folder: &str, args: &[&str]) {
         let ended = Command::new("git")
             .args(["-c", "user.name=A", "-c", "user.email=a@example.com", "-C"])
@@ -94,7 +94,6 @@ async fn w70_a_folder_is_imported_with_modes_and_links_and_twice_is_the_same() {
     user.write_skill("from/deep/er/still/mail", "mail");
     user.write("from/deep/er/README.md", "not a skill");
     let from = user.text("from");
-    let before = read_tree(&user.path("home"));
     let dry = user
         .import_and_list(&["skills", "import", &from, "--dry-run"])
         .await;
@@ -102,8 +101,8 @@ async fn w70_a_folder_is_imported_with_modes_and_links_and_twice_is_the_same() {
         import_results(&dry),
         [("mail", "imported"), ("pdf", "imported")]
     );
-    assert!(!user.path("home/skills/pdf").exists());
-    assert!(before.is_empty(), "the home was made by it: {before:?}");
+    let home = read_tree(&user.path("home"));
+    assert!(home.is_empty(), "no home before the import: {home:?}");
 
     let first = user.import_and_list(&["skills", "import", &from]).await;
     assert_eq!(import_results(&first), import_results(&dry));
@@ -341,7 +340,7 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
         assert!(refused.out.contains(words), "{entry:?}: {refused:?}");
     }
     assert!(!user.path("out").exists() && !user.path("home/out").exists());
-    // A link that leads out, and a file through it.
+    // A symlink that leads out of the archive, and a file behind it.
     let through = [(b'2', "out", "/tmp"), (b'0', "out/punie-x", "x"), good[1]];
     fs::write(user.path("bad.tar"), tar_archive(&through)).expect("written");
     user.types(&["--json", "skills", "import", &user.text("bad.tar")])
@@ -364,7 +363,7 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
         .expect("written");
     zip.start_file("zipped/run", options.unix_permissions(0o755))
         .expect("begun");
-    let bytes = zip.finish().expect("whole").into_inner();
+    let bytes = zip.finish().expect("a complete archive").into_inner();
     fs::write(user.path("good.zip"), &bytes).expect("written");
     let lines = user
         .import_and_list(&["skills", "import", &user.text("good.zip")])
@@ -534,7 +533,7 @@ async fn a_skill_that_changes_while_it_is_read_is_read_again() {
         format!("home.document_opened=hold:{}@1", held.display()),
     );
     let reading = tokio::spawn(async move { run_with_input(command, "").await });
-    wait_until("it was opened", || held.exists()).await;
+    wait_until("the skill to be opened", || held.exists()).await;
     user.write(
         "home/skills/a/SKILL.md",
         "---\nname: a\n---\nThe new text, which is longer than the one before it.\n",

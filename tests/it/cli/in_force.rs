@@ -1,11 +1,11 @@
-//! `status` and `policy` while a runner runs: what is in force in it, and what of the file is not.
+//! `status` and `policy` while a runner runs: the settings in force, and those of the file that are not in force.
 
 use serde_json::{Value, json};
 
 use super::{CliUser, RunningCommand, within_limit};
 use crate::harness::wait::wait_for_some;
 
-/// The status, once it is as wanted.
+/// Waits until the status is as wanted, and returns it.
 async fn status_when(user: &CliUser, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let look = async || {
         let status = user.types(&["status", "--json"]).await.json();
@@ -14,7 +14,7 @@ async fn status_when(user: &CliUser, what: &str, wanted: impl Fn(&Value) -> bool
     wait_for_some(what, look).await
 }
 
-/// `dev`, after its self-test: the level of confinement is published.
+/// Starts `dev` and waits until its self-test has published the level of confinement.
 async fn start_dev(user: &CliUser) -> RunningCommand {
     let dev = user.serves(&["dev", "--json"]).await;
     status_when(user, "the level to be published", |status| {
@@ -26,7 +26,7 @@ async fn start_dev(user: &CliUser) -> RunningCommand {
     dev
 }
 
-/// The texts about this.
+/// The texts of the status's attention items about this subject.
 fn lines_about(status: &Value, word: &str) -> Vec<String> {
     let items = status["attention"].as_array().expect("a list").iter();
     items
@@ -105,7 +105,7 @@ async fn a_setting_that_needs_a_restart_is_named_with_both_values() {
     let dev = start_dev(&user).await;
     let changed = config_text("[limits]\nlease_ms = 90000\n[backend]\nheartbeat_ms = 5000\n");
     user.write("home/config.toml", &changed);
-    let status = status_when(&user, "the change to be told", |status| {
+    let status = status_when(&user, "the change to be published", |status| {
         lines_about(status, "config").concat().contains("restart")
     })
     .await;
@@ -126,7 +126,7 @@ async fn a_setting_that_needs_a_restart_is_named_with_both_values() {
             && shown.contains("  Attention    config.toml changed, not in force: backend."),
         "{shown}"
     );
-    // As it was: nothing differs any more.
+    // The old file is restored, so nothing differs any more.
     user.write("home/config.toml", &config_text(""));
     status_when(&user, "nothing to differ", |status| {
         status["verdict"] == "healthy"
@@ -174,7 +174,7 @@ async fn a_wrong_file_leaves_the_old_settings_in_force_and_is_told() {
     assert!(shown.contains("no runner is running"), "{shown}");
 }
 
-/// What a command says about its confinement, where the system can confine it.
+/// Sends a command through Bash, and returns its output.
 async fn send_bash(user: &CliUser, dev: &RunningCommand, command: &str) -> String {
     let args = json!({ "command": command }).to_string();
     let said = user
@@ -192,11 +192,11 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
     let dev = start_dev(&user).await;
     let reach = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached");
     assert!(!send_bash(&user, &dev, &reach).await.contains("reached\n"));
-    // No wait: the next call goes by the file as it is.
+    // The test does not wait here: the next call already uses the new file.
     user.write("home/config.toml", &config_text("network = \"full\"\n"));
     let said = send_bash(&user, &dev, &reach).await;
     assert!(said.contains("reached\n"), "{said}");
-    let status = status_when(&user, "the change to be told", |status| {
+    let status = status_when(&user, "the change to be published", |status| {
         status["inForce"]["confinement"]["network"] == "full"
     })
     .await;
@@ -216,7 +216,7 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
         !said.contains("reached\n") && said.contains("approv"),
         "{said}"
     );
-    // A file that is wrong loosens nothing.
+    // An invalid file does not loosen the sandbox.
     user.write(
         "home/config.toml",
         "[sandbox]\nnetwork = \"full\"\nconfine = 1\n",
@@ -244,10 +244,10 @@ async fn limits_and_the_level_of_the_log_are_applied_while_it_runs() {
     );
     let dev = start_dev(&user).await;
     assert!(send_bash(&user, &dev, "echo first").await.contains("first"));
-    // Nobody has as much room: no new call starts.
+    // No disk has that much free space, so no new call starts.
     let changed = "[log]\nlevel = \"info\"\n[limits]\nleast_free_mb = 1000000\n";
     user.write("home/config.toml", &config_text(changed));
-    status_when(&user, "no room to be enough", |status| {
+    status_when(&user, "the new limit to be in force", |status| {
         status["inForce"]["settings"]
             .as_array()
             .is_some_and(|all| all.iter().any(|one| one["value"] == "1000000"))
@@ -295,7 +295,7 @@ async fn a_file_that_calls_can_write_is_not_applied_while_the_runner_runs() {
     );
     let said = send_bash(&user, &dev, "echo next").await;
     assert!(said.contains("next"), "{said}");
-    let status = status_when(&user, "the change to be told", |status| {
+    let status = status_when(&user, "the change to be published", |status| {
         lines_about(status, "config").concat().contains("restart")
     })
     .await;

@@ -1,4 +1,4 @@
-//! The key of the secrets in the keychain of a desktop: gnome-keyring's, on a bus of its own.
+//! The key of the secrets in a desktop keychain: gnome-keyring on a private D-Bus session.
 #![cfg(target_os = "linux")]
 
 use std::io::Write as _;
@@ -13,14 +13,14 @@ use super::{CliUser, CommandOutput, run_with_input};
 
 const VALUE: &str = "hunter2hunter2";
 
-/// A session with an unlocked keychain, as long as it is kept.
+/// A D-Bus session with an unlocked keychain; it ends when this value is dropped.
 struct KeychainSession {
     address: String,
     _session: Child,
 }
 
 impl KeychainSession {
-    /// None where its programs are not installed.
+    /// Starts a session, or returns `None` where its programs are not installed.
     async fn of(user: &CliUser) -> Option<Self> {
         let programs = ["dbus-run-session", "gnome-keyring-daemon", "secret-tool"];
         let absent: Vec<_> = programs
@@ -28,7 +28,7 @@ impl KeychainSession {
             .filter(|name| !Path::new("/usr/bin").join(name).is_file())
             .collect();
         if !absent.is_empty() {
-            // Past the capture of a test that passes.
+            // Written to stderr directly, because the test harness hides the captured output of a test that passes.
             let note = format!(
                 "SKIPPED: the keychain is not tried: {} not installed\n",
                 absent.join(", ")
@@ -66,7 +66,7 @@ impl KeychainSession {
         })
     }
 
-    /// The socket of its bus, which nobody removes when it is killed.
+    /// The socket of the session's bus. A killed bus does not remove its socket.
     fn socket(&self) -> Option<&str> {
         self.address.strip_prefix("unix:path=")?.split(',').next()
     }
@@ -110,7 +110,10 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         .json();
     assert_eq!(moved, json!({"place": "keychain", "moved": true}));
     let entry = user.read("home/keys/secrets.key");
-    assert!(!entry.contains(key.trim()), "the key is in the file still");
+    assert!(
+        !entry.contains(key.trim()),
+        "the key must not stay in the file"
+    );
     let name = entry
         .trim()
         .strip_prefix("keychain ")
@@ -134,7 +137,7 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         (&json!(1), &json!("keychain"))
     );
 
-    // Nobody is logged in.
+    // Without the session the keychain cannot be reached.
     let sealed = user.read("home/secrets/sealed.json");
     user.types(&["secrets", "list"])
         .await
@@ -158,7 +161,7 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         (sealed, entry)
     );
 
-    // A command that is confined finds no way to it.
+    // A confined command cannot reach the keychain.
     let asks = format!(
         "DBUS_SESSION_BUS_ADDRESS='{}' secret-tool lookup service punie-runner name {name} && exit 0; exit 7",
         desktop.address
@@ -192,7 +195,10 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         .output()
         .await
         .expect("it runs");
-    assert!(left.stdout.is_empty(), "the keychain has it still");
+    assert!(
+        left.stdout.is_empty(),
+        "the key must not stay in the keychain"
+    );
 }
 
 #[tokio::test]

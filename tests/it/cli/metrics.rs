@@ -64,7 +64,7 @@ async fn metrics_count_requests_by_tool_and_show_no_path_and_no_command() {
 async fn metrics_are_served_on_this_machine_only() {
     let setup = RunnerFixture::new().await;
     let server = RunningProgram::start(&setup.setting, &["metrics", "--listen", "0"]);
-    let url = wait_for_some("its address", async || {
+    let url = wait_for_some("the address of the metrics server", async || {
         server.out().lines().next().map(str::to_owned)
     })
     .await;
@@ -79,7 +79,7 @@ async fn metrics_are_served_on_this_machine_only() {
         text.contains("punie_runner_up 0\n") && text.ends_with("# EOF\n"),
         "{text}"
     );
-    // A page whose name leads here, and a page that names this machine.
+    // Web pages must get no metrics, by DNS rebinding or by a cross-origin request.
     let port = url.split([':', '/']).nth(4).expect("a port");
     for (host, origin, status) in [
         ("localhost", None, 200),

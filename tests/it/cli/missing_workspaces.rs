@@ -1,5 +1,5 @@
-//! A workspace that is missing, as on an unplugged disk: the runner works in the others, says which one is missing, and
-//! takes it up once it is back.
+//! A missing workspace, as on an unplugged disk: the runner works in the others, reports it, and uses it again once it
+//! is back.
 #![expect(
     clippy::disallowed_methods,
     reason = "the test makes and removes workspaces"
@@ -14,7 +14,7 @@ use super::{CliUser, CommandOutput, RunningCommand};
 const GIT_INIT: &str =
     "git init -q disk && cd disk && git config user.name n && git config user.email e@x";
 
-/// A device with the workspace `work`, and with `disk`, which is missing.
+/// A device with the workspace `work`, and with the workspace `disk`, which is missing.
 struct MissingDiskDevice {
     user: CliUser,
 }
@@ -43,7 +43,7 @@ impl MissingDiskDevice {
         self.send("Bash", json!({"command": line})).await
     }
 
-    /// What `status` says of the workspace.
+    /// Checks that `status` reports `disk` as missing, or does not.
     async fn expect_missing(&self, is_missing: bool) {
         let said = self.user.types(&["status", "--json"]).await;
         let status = said.json();
@@ -99,7 +99,7 @@ async fn the_runner_starts_without_it_and_uses_it_once_it_is_back() {
             .bash(&format!("cat {file} && echo x >> {file}"))
             .await;
         assert!(said.out.contains(round), "{said:?}");
-        // What runs programs later is protected in it as in the others.
+        // Git runs hooks later, so they are protected here as in every workspace.
         let hook = device.user.text("disk/.git/hooks/pre-commit");
         let said = device
             .bash(&format!("echo x > {hook} || echo refused"))
@@ -136,7 +136,7 @@ async fn what_comes_back_in_its_place_opens_nothing() {
     }
     assert_eq!(device.user.read("private/key"), "secret-of-the-owner");
     device.expect_missing(true).await;
-    // A home of a runner below it is hidden from commands, as in every workspace.
+    // The home of another runner below it is hidden from commands, as in every workspace.
     fs::remove_file(device.user.path("disk")).expect("removed");
     for name in ["tokens", "secrets", "keys", "state/switches"] {
         let folder = device.user.path("disk/other-home").join(name);

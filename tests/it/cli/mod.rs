@@ -1,4 +1,4 @@
-//! The program itself, typed as a user types it: what it prints, where, and with which exit code it ends.
+//! The program as a user runs it: its output on stdout and stderr, and its exit codes.
 #![cfg(unix)]
 
 mod alone;
@@ -37,7 +37,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use crate::harness::interrupt_signal::restore_interrupts;
 use crate::harness::terminal::{open_terminal, read_screen};
 
-/// No command here takes as long; one that does hangs.
+/// The time limit of every command here. A command that takes longer hangs.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A user with a folder, a home and a workspace of their own.
@@ -45,7 +45,7 @@ struct CliUser {
     dir: TempDir,
 }
 
-/// What a command said and how it ended.
+/// The output and the exit code of a command.
 #[derive(Debug)]
 struct CommandOutput {
     code: i32,
@@ -53,15 +53,15 @@ struct CommandOutput {
     err: String,
 }
 
-/// A command that goes on.
+/// A command that runs until it is stopped.
 struct RunningCommand {
     child: Child,
-    /// What its first line said.
+    /// The JSON of its first line.
     ready: Value,
     rest: Lines<BufReader<ChildStdout>>,
 }
 
-/// The folder with the tokens of the backend that said this.
+/// The folder with the tokens of the backend that printed this first line.
 fn tokens_of(ready: &Value) -> String {
     let url = ready["url"].as_str().expect("an address");
     format!(
@@ -98,12 +98,12 @@ impl CliUser {
         std::fs::write(path, text).expect("written");
     }
 
-    /// The program in the workspace, with nothing of the tester's own around it.
+    /// A command that runs the program in the workspace, with a cleared environment.
     fn command(&self, args: &[&str]) -> Command {
         self.command_of(env!("CARGO_BIN_EXE_punie-runner"), args)
     }
 
-    /// Another program instead, in the same way.
+    /// A command that runs another program in the same way.
     fn command_of(&self, program: &str, args: &[&str]) -> Command {
         restore_interrupts();
         let mut command = Command::new(program);
@@ -123,7 +123,7 @@ impl CliUser {
         command
     }
 
-    /// A repository, and `work` as its linked worktree. Returns the folder of the repository.
+    /// Makes a repository and turns `work` into its linked worktree. Returns the repository's `.git` folder.
     fn make_worktree(&self) -> String {
         let git = |folder: &str, args: &[&str]| {
             let done = std::process::Command::new("git")
@@ -145,7 +145,7 @@ impl CliUser {
         run_with_input(self.command(args), "").await
     }
 
-    /// The same on a terminal of 80 columns; what the terminal shows is the output, errors too.
+    /// Runs a command on a terminal of 80 columns. Its output is all that the terminal shows, errors included.
     async fn types_on_terminal(&self, args: &[&str]) -> CommandOutput {
         let (ours, theirs) = open_terminal();
         let mut command = self.command(args);
@@ -170,7 +170,7 @@ impl CliUser {
         run_with_input(command, input).await
     }
 
-    /// The same towards a backend, as its caller.
+    /// Runs a command against a backend, with the caller's token.
     async fn run_as_caller(&self, ready: &Value, args: &[&str]) -> CommandOutput {
         let mut command = self.command(args);
         command
@@ -185,7 +185,7 @@ impl CliUser {
         run_with_input(command, "").await
     }
 
-    /// Starts a command that goes on, and waits for its first line.
+    /// Starts a command that runs until it is stopped, and waits for its first line.
     async fn serves(&self, args: &[&str]) -> RunningCommand {
         let mut child = self
             .command(args)
@@ -206,13 +206,13 @@ impl CliUser {
 }
 
 impl CommandOutput {
-    /// The one line of JSON.
+    /// Parses the output, which must be one line of JSON.
     fn json(&self) -> Value {
         assert_eq!(self.out.lines().count(), 1, "{self:?}");
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Ended with this code and said this on stderr.
+    /// Checks that the command ended with this code and printed this on stderr.
     #[track_caller]
     fn refused(&self, code: i32, words: &str) {
         assert_eq!(self.code, code, "{self:?}");
@@ -233,7 +233,7 @@ impl CommandOutput {
 }
 
 impl RunningCommand {
-    /// Asks it to stop; how it ended, and what it said after its first line.
+    /// Stops the command with SIGTERM. Returns its exit code and its output after the first line.
     async fn stopped(mut self) -> (i32, String) {
         let pid = self
             .child
@@ -270,7 +270,7 @@ async fn run_with_input(mut command: Command, input: &str) -> CommandOutput {
 async fn within_limit<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work)
         .await
-        .expect("it hangs")
+        .expect("it ends within the time limit")
 }
 
 /// The keys of a JSON object, sorted: their order in the text means nothing.
@@ -285,7 +285,7 @@ fn object_keys(value: &Value) -> Vec<&str> {
     keys
 }
 
-/// Reads one byte of a command's answer and goes away.
+/// Reads one byte of a command's output, closes the pipe, and returns the exit code.
 async fn exit_code(mut command: Command) -> i32 {
     let mut child = command.spawn().expect("started");
     let mut first = [0];

@@ -1,4 +1,4 @@
-//! The commands that messages tell people to type: each is typed as it is shown.
+//! The commands that messages suggest: each test runs them exactly as they are printed.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use super::{CliUser, CommandOutput, run_with_input, within_limit};
 use crate::harness::terminal::{open_terminal, read_screen};
 use crate::harness::wait::wait_for_some;
 
-/// A server that was started in a shell, and the lines that it has shown so far.
+/// A running server, and the lines that it has printed so far.
 struct ShownLines {
     _child: Child,
     _out: BufReader<ChildStdout>,
@@ -26,7 +26,7 @@ impl ShownLines {
             let read = within_limit(out.read_line(&mut text))
                 .await
                 .expect("readable");
-            assert!(read > 0, "it ended: {text}");
+            assert!(read > 0, "the program ended: {text}");
         }
         Self {
             _child: child,
@@ -51,14 +51,14 @@ fn command_in<'t>(text: &'t str, words: &str) -> &'t str {
     lines.next().unwrap_or_else(|| panic!("{words}: {text}"))
 }
 
-/// The program, in a home that only flags name.
+/// A command whose home is set by flags only.
 fn without_variables(user: &CliUser, args: &[&str]) -> Command {
     let mut command = user.command(args);
     command.env_remove("PUNIE_HOME");
     command
 }
 
-/// Types a line in a shell that knows the program by its name.
+/// Runs a line in a shell that finds the program on its PATH.
 async fn types_line(user: &CliUser, line: &str) -> CommandOutput {
     let programs = user.path("programs");
     if !programs.exists() {
@@ -153,11 +153,11 @@ async fn the_backend_s_screen_has_the_lines_for_the_device_and_the_caller() {
     let runner = device.command(&["--home", &device.text(".punie"), "--workspace", ".", "run"]);
     let mut runner = { runner }.spawn().expect("started");
     device.write("work/there.txt", "");
-    // `status` gave the backend's home an identity, which is not the device.
+    // `status` gave the backend's home an identity, but the request must go to the paired device.
     let answered = types_line(&host, send).await.done();
     assert!(answered.out.contains("there.txt"), "{answered:?}");
 
-    // Another home is told what to type.
+    // From another home, `send` fails and says how to pass the token.
     let stranger = CliUser::new();
     let url = command_in(&backend.text, "pair")
         .split(' ')
@@ -264,7 +264,7 @@ async fn a_wrong_configuration_stops_no_caller_of_a_running_runner() {
     user.types(&["history"]).await.done();
     user.types(&["approvals"]).await.done();
     user.types(&["pause"]).await.done();
-    // Tools would run here with other settings than the owner wrote.
+    // `call` runs the tool in its own process, so it needs a valid file.
     user.types(&["call", "Bash", "--", "true"])
         .await
         .refused(78, "limits.reads");

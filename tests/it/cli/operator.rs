@@ -1,4 +1,4 @@
-//! The operator's commands towards the embedded backend: who may ask, who may approve, which devices are let in.
+//! The operator's commands for the embedded backend: tokens that may ask or approve, and pairing of devices.
 
 use serde_json::json;
 
@@ -54,7 +54,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         "{shown}"
     );
 
-    // What each token is good for.
+    // Each token permits either asking or approving.
     let code = backend.ready["pairingCode"].as_str().expect("a code");
     user.types(&["--backend-url", &url, "--workspace", ".", "pair", code])
         .await
@@ -74,7 +74,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         .await
         .refused(1, "nothing of this name");
 
-    // Devices.
+    // Pairing codes and devices.
     operates(&["pairing", "close"]).await.done();
     let another = CliUser::new();
     let pair = async |code: &str| {
@@ -107,7 +107,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         .await
         .refused(77, "revoked");
 
-    // Without the key nothing of this works.
+    // The commands fail without the admin key and with a wrong one.
     user.types(&["--backend-url", &url, "operator", "callers", "list"])
         .await
         .refused(77, "no admin key");

@@ -1,4 +1,4 @@
-//! The owner's commands: what was asked and what came of it, the log, and the switch that holds everything.
+//! The owner's commands: the history of requests and their outcomes, the log, and `pause`.
 
 use super::{CliUser, object_keys, run_with_input};
 
@@ -158,12 +158,12 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     );
 
     dev.stopped().await;
-    // The first characters of an id are its time: the two share them.
+    // The first characters of an id are its time, so both requests share them.
     let all_but_the_end = &good[..good.len() - 1];
     let whole = user.types(&["history", all_but_the_end]).await.done().out;
     for words in [
         "Tool          Bash (executes)",
-        // A request that comes while the runner starts may be found in two ways, and says so behind this.
+        // A request that arrives while the runner starts may be found in two ways, which this line then adds.
         "  accepted",
         "  started ",
         "first attempt",
@@ -225,7 +225,7 @@ async fn what_was_undone_stands_in_the_history() {
         .done()
         .json();
     assert!(before["undoneAtMs"].is_null(), "{before}");
-    // Beside the runner, which goes on, and in a folder that is no workspace of it.
+    // `undo` runs beside the running runner, from a folder that is not a workspace.
     let mut elsewhere = user.command(&["undo", id, "--json"]);
     elsewhere.current_dir(user.path(""));
     let undone = run_with_input(elsewhere, "").await.done().json();

@@ -1,5 +1,5 @@
-//! The recording of the demonstration that README shows: `UPDATE_DOCS=1 cargo test --test it recording` runs `demo` on a
-//! terminal of 80 columns and writes docs/demo.svg, each line at the time at which it appeared.
+//! The recording of the demonstration that README shows: `UPDATE_DOCS=1 cargo test --test it recording` runs `demo` on
+//! a terminal of 80 columns and writes docs/demo.svg, each line at the time at which it appeared.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -34,7 +34,7 @@ async fn record_demonstration() -> Vec<ShownLine> {
         .stderr(theirs);
     let begun = Instant::now();
     let reader = std::thread::spawn(move || {
-        // Reading ends with an error when the last of the other sides is closed.
+        // Reading ends with an error when the last copy of the terminal's other side is closed.
         let lines = BufReader::new(ours).lines().map_while(Result::ok);
         lines
             .map(|text| ShownLine {
@@ -100,7 +100,7 @@ fn lines_of(picture: &str) -> Vec<String> {
     shown.collect()
 }
 
-/// The lines without what differs between two runs: times and the name of the folder.
+/// Replaces the parts of the lines that differ between two runs: times and the name of the folder.
 fn without_figures(lines: &[String]) -> Vec<String> {
     let changing = Regex::new(r" +\d+ ms$|\d+\.\d s|/\S*punie-demo-\w+").expect("a pattern");
     let steady = lines

@@ -1,4 +1,4 @@
-//! A backend, a device and a caller, each a process of its own.
+//! A backend, a device and a caller, each in its own process.
 
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
         .refused(77, "does not accept this pairing code");
     assert!(
         !user.path("home/config.toml").exists(),
-        "a refusal leaves nothing behind"
+        "a refusal creates no file"
     );
     let paired = user
         .types(&[&place[..], &["pair", code, "--json"]].concat())
@@ -61,7 +61,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
         (&paired["deviceId"], &true.into())
     );
 
-    // From here on nothing is named: the file has it.
+    // From here on no flags are needed, because config.toml has the values.
     let pass = user.types(&["run", "--once", "--json"]).await.done().json();
     assert_eq!(
         object_keys(&pass),
@@ -158,7 +158,10 @@ async fn nobody_answers_and_the_request_is_taken_back() {
         (&id.into(), &"cancelling".into())
     );
     user.types(&["--once"]).await.done();
-    assert!(!user.path("work/x").exists(), "it was taken back");
+    assert!(
+        !user.path("work/x").exists(),
+        "a cancelled request does not run"
+    );
     let unknown = user
         .run_as_caller(ready, &["cancel", "nobody-knows-it"])
         .await;

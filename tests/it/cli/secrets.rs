@@ -191,5 +191,5 @@ async fn h101_no_token_is_logged_at_any_level_while_requests_are_served() {
             );
         }
     }
-    assert!(looked_at > 0, "there was something to look at");
+    assert!(looked_at > 0, "the log has text to search");
 }

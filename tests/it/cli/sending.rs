@@ -1,4 +1,4 @@
-//! `send` as a person uses it: without an address, without JSON, with output as it comes, and Ctrl-C.
+//! `send` as a person uses it: without an address, without JSON, with streamed output, and with Ctrl-C.
 
 use std::io::Read as _;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ impl WaitingSend {
         Self { child, lines }
     }
 
-    /// Waits for a line with these words.
+    /// Waits for a line that contains these words, and returns it.
     async fn says(&mut self, words: &str) -> String {
         loop {
             let line = within_limit(self.lines.next_line())
@@ -114,11 +114,11 @@ async fn a_terminal_shows_output_as_it_comes_and_once() {
         while let Ok(read @ 1..) = ours.read(&mut chunk) {
             filled
                 .lock()
-                .expect("sound")
+                .expect("not poisoned")
                 .extend_from_slice(&chunk[..read]);
         }
     });
-    let shown = || String::from_utf8_lossy(&screen.lock().expect("sound")).into_owned();
+    let shown = || String::from_utf8_lossy(&screen.lock().expect("not poisoned")).into_owned();
     wait_until("the first line", || shown().contains("first")).await;
     user.write("work/go", "");
     within_limit(child.wait()).await.expect("waited for");
@@ -147,7 +147,7 @@ async fn the_first_ctrl_c_cancels_the_request_and_the_second_leaves() {
     );
     dev.stopped().await;
 
-    // Nobody runs it, so that no answer comes.
+    // No runner takes the request, so no answer comes.
     let backend = user.serves(&["backend", "--json"]).await;
     let mut sending = WaitingSend::start(&user, &["send", "Bash", "--", "true"]);
     sending.says("waiting; Ctrl-C").await;
@@ -165,7 +165,7 @@ async fn a_request_that_waits_for_approval_says_so_and_how_to_answer() {
     user.write("home/config.toml", "[policy]\nask = [\"executes\"]\n");
     let dev = user.serves(&["dev", "--json"]).await;
     let args = ["send", "Bash", "--json", "--", "echo", "allowed"];
-    // The sending itself is nobody who can be asked.
+    // `send` itself cannot answer a question, so the call is refused.
     let refused = user.types(&args).await;
     assert!(
         refused.code == 1 && !refused.err.contains("your approval"),
@@ -177,7 +177,7 @@ async fn a_request_that_waits_for_approval_says_so_and_how_to_answer() {
         .spawn()
         .expect("started");
     let home = Home::open_home(&user.path("home")).expect("a home");
-    wait_until("the watch", || ApproverPresence::is_announced(&home)).await;
+    wait_until("an approver", || ApproverPresence::is_announced(&home)).await;
     let mut sending = WaitingSend::start(&user, &args);
     let said = sending.says("waiting for your approval").await;
     let id = said.split([' ', ':']).nth(1).expect("an id").to_owned();

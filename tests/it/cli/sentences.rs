@@ -60,7 +60,7 @@ async fn with_json_an_error_is_an_object_on_stderr() {
     }
 }
 
-/// Returns the words that bash is offered behind these.
+/// Returns the completions that bash gets after these words.
 async fn offered_words(user: &CliUser, words: &[&str]) -> Vec<String> {
     let args = [&["--", "punie-runner"], words].concat();
     let mut command = user.command(&args);
@@ -79,7 +79,7 @@ async fn offered_words(user: &CliUser, words: &[&str]) -> Vec<String> {
 async fn a_shell_completes_tools_rules_and_requests() {
     let user = CliUser::new();
     assert!(offered_words(&user, &["send", "Gi"]).await.is_empty());
-    assert!(!user.path("home").exists(), "a home is not made for this");
+    assert!(!user.path("home").exists(), "completion creates no home");
     user.write("home/config.toml", "");
     user.write(
         "home/policy.toml",

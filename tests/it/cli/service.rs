@@ -1,5 +1,5 @@
-//! `service`: the unit that is written, and the commands that the service manager gets. The manager here is a program
-//! on PATH that records its arguments.
+//! `service`: the unit that it writes, and the commands that the service manager gets. The manager here is a program on
+//! PATH that records its arguments.
 #![cfg(target_os = "linux")]
 
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use crate::harness::program::make_program;
 
 const UNIT: &str = ".config/systemd/user";
 
-/// A manager that records its arguments, and says of every unit whether its file is there.
+/// A service manager that records its arguments, and reports for every unit whether its file exists.
 const MANAGER: &str = r#"#!/bin/sh
 echo "$(basename "$0") $*" >> "$HOME/calls"
 case "$*" in
@@ -28,7 +28,7 @@ esac
 "#;
 
 impl CliUser {
-    /// The program with that manager first on its PATH.
+    /// A command that runs the program with that manager first on its PATH.
     pub(super) fn managed(&self, args: &[&str]) -> Command {
         for name in ["systemctl", "loginctl"] {
             let below = format!("bin/{name}");
@@ -54,7 +54,7 @@ impl CliUser {
         self.write("home/config.toml", &text);
     }
 
-    /// The one unit below the user's folder, and its text.
+    /// The name and the text of the only unit in the user's folder of units.
     pub(super) fn unit(&self) -> (String, String) {
         let units = std::fs::read_dir(self.path(UNIT)).expect("the folder");
         let names: Vec<String> = units
@@ -169,7 +169,7 @@ async fn two_homes_are_two_services_and_the_default_home_has_the_plain_name() {
             .done()
             .json(),
     );
-    // One home is one service, however its path is written, and before and after it exists.
+    // One home has one service name, in every spelling of its path, and also before the home exists.
     let link = user.path("link");
     std::os::unix::fs::symlink(user.path(""), &link).expect("linked");
     for written in ["../home/", "../work/../home/.", "../link/home"] {
@@ -253,10 +253,10 @@ async fn systemd_accepts_a_unit_with_strange_paths() {
         .arg(user.path(UNIT).join(&unit))
         .env("XDG_RUNTIME_DIR", user.path("work"))
         .stdin(Stdio::null());
-    // Only where systemd is installed.
+    // Verified only where systemd is installed.
     if let Ok(verified) = verify.output().await {
         let said = String::from_utf8_lossy(&verified.stderr);
-        // A systemd before 254 does not know how restarts grow apart, nor the group, and goes on without.
+        // systemd before version 254 does not know these three keys. It warns and ignores them.
         let is_known = |line: &&str| {
             !line.contains("RestartSteps")
                 && !line.contains("RestartMaxDelay")

@@ -8,21 +8,21 @@ use regex::Regex;
 use super::{CliUser, CommandOutput};
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// The lines of a screen without colours. None is wider than the terminal.
+/// Returns the screen's text without colours, and checks that no line is wider than the terminal.
 #[track_caller]
 fn lines_that_fit(said: &CommandOutput) -> String {
     let plain = Regex::new("\u{1b}\\[[0-9;]*m").expect("a pattern");
     let text = plain.replace_all(&said.out, "").into_owned();
     assert_eq!(said.code, 0, "{text}");
     for line in text.lines() {
-        // A command to copy stays in one piece.
+        // A command that people copy is not wrapped.
         let fits = line.chars().count() <= 80 || line.starts_with("  punie-runner ");
         assert!(fits, "{line:?} in\n{text}");
     }
     text
 }
 
-/// The screen with its changing parts replaced by fixed ones of the same look.
+/// Replaces the parts of a screen that change between runs by fixed text of the same form.
 fn replace_varying(text: &str, parts: &[(&str, &str)]) -> String {
     parts
         .iter()
@@ -32,7 +32,7 @@ fn replace_varying(text: &str, parts: &[(&str, &str)]) -> String {
         })
 }
 
-/// Shows the command's screen as it is, and holds it.
+/// Compares the command's screen with its stored snapshot.
 macro_rules! hold {
     ($name:literal, $said:expr, $($part:expr),*) => {
         insta::assert_snapshot!($name, replace_varying(&lines_that_fit(&$said), &[$($part),*]))
@@ -164,7 +164,7 @@ async fn the_status_and_the_history_fit_a_terminal() {
     let shown = user.types_on_terminal(&["status"]).await;
     hold!("screen_status", shown, work, port, pid, age);
     let shown = user.types_on_terminal(&["history"]).await;
-    // The widths follow the times.
+    // The widths of the columns depend on the times.
     let (cut, blanks) = ((r"word[word ]*…", "word…"), (" {2,}", "  "));
     let took = (r"\b\d+ ms\b|\b\d\.\d s\b", "9 ms");
     hold!("screen_history", shown, took, time, id, cut, blanks);
@@ -197,13 +197,13 @@ async fn the_trash_and_the_approvals_fit_a_terminal() {
     let path = (r"/\S+…\S+/notes.txt", "/path…/notes.txt");
     hold!("screen_trash_list", shown, age, id, path);
 
-    // Somebody can be asked.
+    // `approvals --watch` makes a person available for questions.
     let mut watch = user
         .command(&["approvals", "--watch"])
         .spawn()
         .expect("started");
     let home = Home::open_home(&user.path("home")).expect("a home");
-    wait_until("the watch", || ApproverPresence::is_announced(&home)).await;
+    wait_until("an approver", || ApproverPresence::is_announced(&home)).await;
     let command = format!("{{\"command\":\"echo {}\"}}", "ran ".repeat(40));
     user.run_as_caller(&dev.ready, &["send", "Bash", &command, "--wait", "0"])
         .await

@@ -1,6 +1,8 @@
-//! `uninstall`: what it removes, and what it says is left. The service managers are tried elsewhere (service).
+//! `uninstall`: the files that it removes, and those that it reports as left. Service managers are tested in
+//! service.rs.
 #![cfg(unix)]
 
+use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,13 +49,21 @@ async fn uninstall_names_what_is_left_and_removes_the_home_only_when_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn uninstall_removes_no_folder_that_is_no_home_or_holds_a_workspace() {
+async fn uninstall_removes_no_folder_that_is_no_home_or_holds_the_users() {
     let setup = RunnerFixture::new().await;
     let home = setup.setting.home.clone();
+    let args = ["uninstall", "--remove-home", "--yes"];
+    setup.once().await;
+    let user = [("HOME", home.as_os_str())];
+    let refused = RunningProgram::start_with(&setup.setting, &args, &user);
+    let refused = refused.end().await;
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    assert!(
+        refused.log.contains("lies in it") && home.join("device.json").is_file(),
+        "{refused:?}"
+    );
     std::fs::rename(home.join("device.json"), home.join("aside")).expect("moved");
-    let refused = setup
-        .command(&["uninstall", "--remove-home", "--yes"])
-        .await;
+    let refused = setup.command(&args).await;
     assert_ne!(refused.code, Some(0), "{refused:?}");
     assert!(
         refused.log.contains("device.json") && home.join("aside").is_file(),

@@ -1,5 +1,5 @@
-//! What the owner can see of calls: the list and one request of the history, the lines on the runner's terminal, and
-//! short ids.
+//! Calls as the owner sees them: the history as a list and by request, the lines on the runner's terminal, and short
+//! ids.
 
 use std::process::Stdio;
 
@@ -28,18 +28,18 @@ async fn json_lines(user: &CliUser, args: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// Runs a command on a terminal of 80 columns, and returns what it shows there.
+/// Runs a command on a terminal of 80 columns, and returns the screen without colours.
 async fn shown_on_terminal(user: &CliUser, args: &[&str]) -> String {
     let (ours, theirs) = open_terminal();
     let mut command = user.command(args);
     let mut child = command.stdout(theirs).spawn().expect("started");
-    // The command holds a copy of the other side.
+    // The command holds a copy of the terminal's other side, which would keep the screen open.
     drop(command);
     let shown = read_screen(ours);
     let ended = within_limit(child.wait()).await.expect("waited for");
     let shown = shown.join().expect("read");
     assert!(ended.success(), "{shown}");
-    // Colours take no room.
+    // Colour codes have no width on a terminal.
     let color = Regex::new("\u{1b}\\[[0-9;]*m").expect("a pattern");
     color.replace_all(&shown, "").into_owned()
 }
@@ -285,7 +285,7 @@ async fn dev_prints_a_line_for_each_call_on_its_terminal() {
         line[8..].starts_with("  Bash ") && line.contains("exit 5"),
         "{line}"
     );
-    // Log lines have the same form.
+    // Log lines have the same form as the lines of calls.
     let log_line = shown.lines().find(|line| line.contains("is published"));
     let (time, sentence) = log_line.expect(&shown).split_once("  ").expect("a time");
     let plain = time

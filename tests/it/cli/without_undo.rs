@@ -1,4 +1,4 @@
-//! A workspace that is too large for snapshots: the answer says once that commands cannot be undone, and `status` shows it.
+//! A workspace that is too large for snapshots: one answer says that commands cannot be undone, and `status` shows it.
 
 use super::CliUser;
 
@@ -12,7 +12,7 @@ async fn a_workspace_with_too_many_files_is_told_once_and_shown_by_status() {
         "What commands change in {} cannot be undone: it holds more than 20000 files",
         user.text("work")
     );
-    // The snapshot after it comes to nothing.
+    // The snapshot after this command fails, because the workspace then holds too many files.
     let said = bash("mkdir many; cd many; seq 20001 | xargs touch").await;
     assert!(
         said.contains(&remark) && said.contains("punie-runner status"),

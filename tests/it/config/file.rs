@@ -1,4 +1,4 @@
-//! `config.toml`: what it is refused for, with which line and words, and the one that is written first.
+//! `config.toml`: the faults that are refused, with their lines and messages, and the first file that `init` writes.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests prepare and look at the disk themselves"
@@ -13,7 +13,7 @@ use punie_runner::config::{Backend, BackendUrl, ConfigSetting, ValueOrigin};
 
 use super::ConfigUser;
 
-/// What a file with this text is refused with.
+/// The error for a file with this text.
 fn config_error(text: &str) -> String {
     ConfigUser::with_file(text).refused()
 }
@@ -263,9 +263,9 @@ fn all_mistakes_are_told_at_once_in_order() {
     }
 }
 
-// The file that is written first
+// The first file that `init` writes
 
-/// The written file with every default made active.
+/// Returns the written file with every default made active.
 fn without_comments(text: &str) -> String {
     let active = |line: &str| match line.strip_prefix('#') {
         Some(rest) if !rest.starts_with(' ') => rest.to_owned(),
@@ -293,8 +293,14 @@ fn the_first_file_changes_nothing_and_shows_the_defaults_truly() {
     );
     let example =
         BackendUrl::parse_url("https://your-deployment.convex.cloud").expect("an address");
-    assert!(config.backend.request_key.is_some(), "the example is a key");
-    assert!(config.backend.proxy.is_some(), "the example is a proxy");
+    assert!(
+        config.backend.request_key.is_some(),
+        "the example of request_key is a valid key"
+    );
+    assert!(
+        config.backend.proxy.is_some(),
+        "the example of proxy is a valid proxy"
+    );
     let (request_key, proxy) = (config.backend.request_key, config.backend.proxy.clone());
     let shown = Backend {
         url: Some(example),
@@ -325,7 +331,7 @@ fn every_key_of_the_first_file_has_a_comment() {
     let mut count = 0;
     for (n, key) in keys {
         count += 1;
-        assert!(lines[n - 1].starts_with("# "), "{key} has none");
+        assert!(lines[n - 1].starts_with("# "), "{key} has no comment");
     }
     assert!(count >= 26, "{count} keys");
 }

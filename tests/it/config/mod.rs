@@ -1,4 +1,4 @@
-//! The configuration: what wins, which folders are taken, what is refused. The file itself has its own tests.
+//! The configuration: precedence, workspaces, and errors. The tests of the file itself are in file.rs.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests prepare and look at the disk themselves"
@@ -20,7 +20,7 @@ use punie_runner::config::{
 use punie_text::redact::Secret;
 use tempfile::TempDir;
 
-/// A user's folder with a home and two workspaces in it, and an environment around it.
+/// A user's folder with a home and two workspaces, and the variables and flags of a run.
 struct ConfigUser {
     dir: TempDir,
     variables: Vec<(OsString, OsString)>,
@@ -66,7 +66,7 @@ impl ConfigUser {
     fn file(&self) -> PathBuf {
         self.path(".punie/config.toml")
     }
-    /// Loads as if started in `work/a`.
+    /// Loads the configuration as if started in `work/a`.
     fn load(&self) -> Result<Config, ConfigError> {
         let environment = ProcessEnvironment::new(
             self.variables.clone(),
@@ -85,7 +85,7 @@ impl ConfigUser {
     }
 }
 
-// What wins
+// Precedence
 
 #[test]
 fn without_anything_the_defaults_are_in_force() {
@@ -238,10 +238,10 @@ fn every_key_says_where_its_value_came_from() {
     let all = keys.len();
     keys.sort_unstable();
     keys.dedup();
-    assert_eq!(keys.len(), all, "each once");
+    assert_eq!(keys.len(), all, "each key appears once");
     assert!(
         !format!("{:?} {:?}", config, config.all_settings()).contains("hush"),
-        "no secret in it"
+        "no secret in the debug output"
     );
 }
 
@@ -281,7 +281,7 @@ fn workspaces_come_from_one_source_in_order_and_each_once() {
     );
     symlink(&a, user.path("link")).expect("a link");
     let user = user.flags(|flags| flags.workspaces = vec!["~/link".into(), "../b".into()]);
-    assert_eq!(user.config().workspaces, [a, b], "real places");
+    assert_eq!(user.config().workspaces, [a, b], "links are resolved");
 }
 
 #[test]
@@ -299,13 +299,13 @@ fn the_current_directory_counts_only_where_it_is_meant() {
         &nowhere,
         WorkspaceRule::OrCurrentDir,
     )
-    .expect_err("there is none");
+    .expect_err("no current directory");
     let flags = GlobalFlags {
         workspaces: vec!["a".into()],
         ..GlobalFlags::default()
     };
     let refused = Config::load_config(&flags, &nowhere, WorkspaceRule::Named)
-        .expect_err("relative to nothing");
+        .expect_err("a relative path without a current directory");
     assert!(
         matches!(refused, ConfigError::NoCurrentDir { .. }),
         "{refused}"
@@ -325,7 +325,6 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
         let path = PathBuf::from(path);
         ConfigUser::new().flags(move |flags| flags.workspaces = vec![path])
     };
-    fs::write(workspace("x").path("file"), "").expect("written");
     assert!(
         workspace("gone")
             .refused()
@@ -357,7 +356,7 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
         "links do not hide it"
     );
 
-    // Nor may a workspace decide what another one is.
+    // A link in one workspace must not lead to another workspace, because commands can change the link.
     let both = |inner: &str| {
         let paths = ["~/work".into(), PathBuf::from(inner)];
         let user = ConfigUser::new().flags(move |flags| flags.workspaces = paths.to_vec());
@@ -379,7 +378,7 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
         assert_eq!(both(fine).config().workspaces.len(), 2, "{fine}");
     }
 
-    // Nor may what commands write beside.
+    // The same holds for a link in a folder that commands may write.
     let user = ConfigUser::with_file("[sandbox]\nwrite = [\"~/data\"]\n")
         .flags(|flags| flags.workspaces = vec!["~/data/project".into()]);
     fs::create_dir_all(user.path("data")).expect("made");
@@ -387,7 +386,7 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
     symlink(user.path("outside"), user.path("data/project")).expect("a link");
     assert!(user.refused().contains("by a link in what commands write"));
 
-    // A home that is not there yet is looked for behind links and `..` as well.
+    // The path of a home that does not exist yet is resolved too, with its links and `..`.
     symlink(user.path("work"), user.path("to-work")).expect("a link");
     for (home, apart) in [
         ("~/to-work/a/new/home", false),
@@ -418,7 +417,7 @@ fn a_missing_workspace_stays_in_the_list_and_all_of_them_missing_are_named() {
     assert_eq!(
         user.config().workspaces,
         expected,
-        "it is the same once it is back"
+        "the list is the same once the folder exists"
     );
 
     let user = file("\"~/disk/one\", \"~/disk/two\"");
@@ -433,10 +432,10 @@ fn a_missing_workspace_stays_in_the_list_and_all_of_them_missing_are_named() {
     assert_eq!(
         user.config().workspaces.len(),
         2,
-        "a command that needs none"
+        "a command that needs no workspace"
     );
 
-    // Missing or not, a workspace keeps away from the home and from links of commands.
+    // A missing workspace must not be in the home or behind a link in another workspace, either.
     let user = file("\"~/work/a\", \"~/.punie/state/gone\"");
     assert!(user.refused().contains("lies in the runner's home"));
     let user = file("\"~/work\", \"~/work/led/gone\"");

@@ -1,4 +1,4 @@
-//! A backend that a script may have restarted, wiped, or made to lose an answer.
+//! A backend that a script can restart, wipe, or make lose an answer.
 
 use punie_dev_backend::{
     BackendClock, CallerPermission, DevBackend, DevBackendOptions, FaultInjector, InjectedFault,
@@ -30,7 +30,9 @@ impl ConformanceHost {
     }
 
     fn backend(&self) -> &DevBackend {
-        self.backend.as_ref().expect("it runs between two requests")
+        self.backend
+            .as_ref()
+            .expect("the backend runs between two requests")
     }
 
     async fn begin(&mut self, port: u16) {
@@ -57,7 +59,7 @@ impl ConformanceHost {
             .expect("a port")
     }
 
-    /// A caller, a device and the owner, with what each of them shows.
+    /// Creates a caller and pairs a device. Returns their tokens and the owner's admin key.
     pub async fn who(&self) -> Value {
         let backend = self.backend();
         let caller = backend
@@ -67,14 +69,17 @@ impl ConformanceHost {
             http: http_client(),
             url: self.url.clone(),
         };
-        let code = backend.pairing_code().expect("read").expect("open");
+        let code = backend
+            .pairing_code()
+            .expect("readable")
+            .expect("a pairing code is open");
         let device = pair_device(&wire, &code, BackendClock::from_system().now_ms(), "dev-1").await;
         json!({
             "callerToken": caller, "deviceId": device.id, "deviceToken": device.token, "adminKey": backend.admin_key(),
         })
     }
 
-    /// Does what a script asks for.
+    /// Carries out a command of a script and returns the answer to it.
     pub async fn answer(&mut self, asked: &str) -> Value {
         let (verb, function) = asked.split_once(' ').unwrap_or((asked, ""));
         match verb {

@@ -1,5 +1,5 @@
-//! Convex's own clients against the embedded backend: a script a client, each a process, in `tests/conformance`.
-//! Where a client is not installed its test says so and passes, unless `PUNIE_REQUIRE_CLIENTS=1`.
+//! Runs Convex's own clients against the embedded backend: a script for each client in `tests/conformance`, as a
+//! process. Where a client is not installed, its test prints this and passes, unless `PUNIE_REQUIRE_CLIENTS=1`.
 
 mod host;
 mod script;

@@ -1,4 +1,4 @@
-//! A script as a process: what it asks for is done, what it says is shown when it fails.
+//! Runs a script as a process, carries out its commands, and prints its output when it fails.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,7 +12,7 @@ use tokio::process::Command;
 use super::host::ConformanceHost;
 use crate::harness::left_out::can_be_tried;
 
-/// More than any of them takes on a slow machine under load.
+/// The time limit of a script: no script takes longer on a slow machine under load.
 const PATIENCE: Duration = Duration::from_mins(4);
 
 pub struct ConformanceScript {
@@ -23,7 +23,7 @@ pub struct ConformanceScript {
 }
 
 impl ConformanceScript {
-    /// Runs it to its end, or says why it cannot be run here.
+    /// Runs the script to its end, or prints the reason why this machine cannot run it.
     pub async fn holds_unless(&self, missing: Option<&str>) {
         if can_be_tried(&format!("the {} client of Convex", self.name), missing) {
             self.holds().await;

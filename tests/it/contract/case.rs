@@ -1,5 +1,5 @@
-//! One case of the contract under way: its steps and what it kept. The steps are described in
-//! `tests/contract/README.md`. Not here: how values are matched, and what plays the backend.
+//! Runs one case of the contract, and stores the values that its steps save. `tests/contract/README.md` describes the
+//! steps.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ pub struct CaseRun<'s> {
 }
 
 impl<'s> CaseRun<'s> {
-    /// Runs a case; the error says which step failed and how.
+    /// Runs a case. The error names the step that failed, and the reason.
     pub async fn of(
         setup: &'s ContractFixture,
         prelude: &'s Map<String, Value>,
@@ -96,7 +96,7 @@ impl<'s> CaseRun<'s> {
         self.set_the_scene(step)
     }
 
-    /// The steps that ask nobody.
+    /// Runs a step that does not call the backend.
     fn set_the_scene(&mut self, step: &Step) -> Result<(), String> {
         if let Some(name) = step_text(step, "device") {
             let keys = DeviceKeys::new();
@@ -167,7 +167,8 @@ impl<'s> CaseRun<'s> {
         Ok(())
     }
 
-    /// The same call many times at once. Each answer must be as `others` says, but for exactly one: as `once` says.
+    /// Makes a call many times at once. Each answer must match `others`. If there is a `once`, exactly one must match
+    /// it instead.
     async fn parallel(&mut self, step: &Step) -> Result<(), String> {
         let times = step["parallel"].as_u64().ok_or("parallel is a number")?;
         let mut calls = JoinSet::new();
@@ -205,7 +206,7 @@ impl<'s> CaseRun<'s> {
         ))
     }
 
-    /// Path, kind and arguments of a call.
+    /// The path, the kind and the arguments of a call.
     fn called<'c>(&self, step: &'c Step) -> Result<(&'c str, &'c str, Value), String> {
         let path = step_text(step, "call").ok_or("a call has a path")?;
         let kind = step_text(step, "kind").ok_or("a call has a kind")?;
@@ -216,7 +217,7 @@ impl<'s> CaseRun<'s> {
         ))
     }
 
-    /// Compares the envelope with what the step expects; what it told is returned.
+    /// Compares the envelope with the step's expectation. Returns its value, or the data of its error.
     fn judge<'e>(&self, step: &Step, envelope: &'e Value) -> Result<&'e Value, String> {
         let matcher = JsonMatcher {
             leeway_ms: self.stage.leeway_ms(),
@@ -253,7 +254,7 @@ impl<'s> CaseRun<'s> {
         Ok(value)
     }
 
-    /// Puts what was kept in its places.
+    /// Replaces each `${name}` by the stored value.
     fn fill(&self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(template) => {
@@ -308,7 +309,7 @@ fn step_text<'s>(step: &'s Step, key: &str) -> Option<&'s str> {
     step.get(key).and_then(Value::as_str)
 }
 
-/// A UUIDv7 of this time.
+/// Creates a UUIDv7 with this timestamp.
 fn uuid_at(at_ms: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,

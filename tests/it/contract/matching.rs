@@ -1,15 +1,15 @@
-//! Whether a value is what a case expects. Expected members must match; numbers by value; arrays in full.
+//! Compares a value with the expectation of a case. Expected members must match, numbers by value, arrays in full.
 
 use serde_json::{Map, Value};
 
-/// How exactly times of the backend's clock must match.
+/// Compares JSON values, with a tolerance for times of the backend's clock.
 #[derive(Clone, Copy)]
 pub struct JsonMatcher {
     pub leeway_ms: f64,
 }
 
 impl JsonMatcher {
-    /// The error says where the two differ.
+    /// Compares two values. The error names the place at which they differ.
     pub fn matches(self, expected: &Value, got: &Value, at: &str) -> Result<(), String> {
         let fits = match (expected, got) {
             (Value::Object(wanted), _) if wanted.contains_key("$any") => {
@@ -86,7 +86,7 @@ fn is_any(kind: &Value, got: &Value) -> Result<bool, String> {
     }
 }
 
-/// A value as a message can hold it.
+/// Formats a value, cut to a length that fits into a message.
 pub fn shorten_json(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 300 {

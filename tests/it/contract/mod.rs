@@ -1,6 +1,6 @@
-//! The contract's cases (`tests/contract`) against its implementations: the embedded backend, the hosted one's
-//! functions on a Node server, and a deployment that the environment names. Not here: what is the embedded backend's
-//! alone (`dev_backend`).
+//! Runs the cases of the contract (`tests/contract`) against each implementation. These are the embedded backend, the
+//! hosted backend's functions on a Node server, and a deployment that the environment names. Tests of the embedded
+//! backend alone are in `dev_backend`.
 
 mod case;
 mod matching;
@@ -37,13 +37,13 @@ const FILES: &[(&str, &str)] = &[
 struct ContractCase {
     file: &'static str,
     name: String,
-    /// What it needs of its stage beside the functions: `clock`, a clock that stands still; `empty`, a backend that
-    /// holds nothing else; `operator`, the admin key; `identities`, providers that vouch for users.
+    /// The requirements of the case besides the functions. `clock`: a clock that moves only in steps. `empty`: a
+    /// backend without other rows. `operator`: the admin key. `identities`: identity providers.
     needs: Vec<String>,
     steps: Value,
 }
 
-/// The cases and the prelude, with the names of ids as a run wants them.
+/// Loads the cases and the prelude. `named` rewrites the ids in their text for a run.
 fn load_cases(named: impl Fn(&str) -> String) -> (Vec<ContractCase>, Map<String, Value>) {
     let prelude = serde_json::from_str(&named(PRELUDE)).expect("a map of steps");
     let mut cases = Vec::new();
@@ -65,7 +65,7 @@ fn load_cases(named: impl Fn(&str) -> String) -> (Vec<ContractCase>, Map<String,
     (cases, prelude)
 }
 
-/// Whether a step, also one below another, moves the clock.
+/// Returns true if a step moves the clock, also a nested step.
 fn moves_clock(steps: &Value) -> bool {
     match steps {
         Value::Array(steps) => steps.iter().any(moves_clock),
@@ -76,12 +76,12 @@ fn moves_clock(steps: &Value) -> bool {
     }
 }
 
-/// Says something where everybody sees it: the test harness keeps what `eprintln` prints to itself.
+/// Prints to stderr directly: the test harness captures the output of `eprintln!`.
 fn print_line(text: &str) {
     writeln!(std::io::stderr(), "{text}").expect("stderr is there");
 }
 
-/// What became of the cases on one stage.
+/// The results of the cases on one backend.
 #[derive(Default)]
 struct CaseTally {
     passed: usize,
@@ -151,8 +151,8 @@ async fn the_convex_functions_keep_the_contract() {
     tally.judge("the functions of convex/");
 }
 
-/// Against a real deployment: `PUNIE_CONTRACT_URL`, `PUNIE_CALLER_TOKEN` and `PUNIE_PAIRING_CODE` name it. It leaves
-/// its devices and requests there, under names of their own.
+/// Runs the cases against a real deployment: `PUNIE_CONTRACT_URL`, `PUNIE_CALLER_TOKEN` and `PUNIE_PAIRING_CODE` name
+/// it. It leaves its devices and requests there, under names of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a deployment; manual-tests/README.md says how"]
 async fn only_by_name_a_deployment_keeps_the_contract() {

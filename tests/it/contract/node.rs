@@ -1,4 +1,4 @@
-//! The functions of `convex/` on a Node server of their own: one process for all cases, with a new database for each.
+//! Runs the functions of `convex/` on a Node server: one process for all cases, with a new database for each.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,22 +10,22 @@ use tokio::process::{Child, Command};
 
 use crate::dev_backend::server::{BackendWire, http_client};
 
-/// How long it may take to bundle the functions and to listen.
+/// The time limit for bundling the functions and starting to listen.
 const START: Duration = Duration::from_mins(1);
 
-/// A running server. It ends with its input, which closes when this is dropped or its owner dies.
+/// A running server. It ends when its stdin closes: when this is dropped, or when the test process dies.
 pub struct NodeServer {
     pub wire: BackendWire,
     _process: Child,
 }
 
-/// Whether to run without Node is a failure: CI says so.
+/// Returns true if a missing Node must fail the test, as in CI.
 pub fn is_required() -> bool {
     std::env::var("PUNIE_REQUIRE_NODE").is_ok_and(|value| value == "1")
 }
 
 impl NodeServer {
-    /// Starts it. The error says what is missing on this machine.
+    /// Starts the server. The error names the missing program or package.
     pub async fn start() -> Result<Self, String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("convex");
         if !folder.join("node_modules/convex-test").is_dir() {
@@ -43,13 +43,13 @@ impl NodeServer {
         let stdout = process.stdout.take().expect("it is piped");
         let mut line = String::new();
         let read = tokio::time::timeout(START, BufReader::new(stdout).read_line(&mut line)).await;
-        read.expect("the server says where it listens, in time")
+        read.expect("the server prints its address in time")
             .expect("its output can be read");
         let told: Value = serde_json::from_str(&line)
             .unwrap_or_else(|bad| panic!("the Node server did not start ({bad}): {line:?}"));
         let url = told["url"]
             .as_str()
-            .expect("it tells its address")
+            .expect("the server prints its address")
             .to_owned();
         Ok(Self {
             wire: BackendWire {
@@ -60,7 +60,7 @@ impl NodeServer {
         })
     }
 
-    /// An empty database and what its operator hands out.
+    /// Resets to an empty database, and returns the tokens and the code that the operator issues.
     pub async fn reset(&self) -> Value {
         self.wire.post("/shim/reset", &json!({})).await
     }

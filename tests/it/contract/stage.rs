@@ -1,4 +1,4 @@
-//! Where a case is played: a backend, its clock if it can be moved, and what its operator hands out.
+//! The fixture of a case: a backend, its clock if a test can move it, and the tokens that its operator issues.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,23 +11,23 @@ pub struct ContractFixture {
     pub wire: BackendWire,
     pub caller_token: String,
     pub pairing_code: String,
-    /// The operator's key, where we have it.
+    /// The operator's key, or `None` for a deployment.
     admin_key: Option<String>,
     clock: TestTime,
 }
 
-/// Whose time the backend goes by.
+/// The clock that the backend uses.
 enum TestTime {
-    /// The embedded backend of this test.
+    /// The clock of this test's embedded backend.
     Embedded(Box<TestBackend>),
-    /// The Node server's, asked over HTTP.
+    /// The clock of the Node server, read over HTTP.
     Node,
-    /// A deployment's own: nobody moves it, and ours is about the same.
+    /// The clock of a deployment. A test cannot move it, and it is about the same as the local clock.
     World,
 }
 
 impl ContractFixture {
-    /// An embedded backend with an empty database.
+    /// Starts an embedded backend with an empty database.
     pub async fn embedded() -> Self {
         let backend = TestBackend::start().await;
         Self {
@@ -39,7 +39,7 @@ impl ContractFixture {
         }
     }
 
-    /// The Node server with an empty database.
+    /// Resets the Node server to an empty database.
     pub async fn node(server: &NodeServer) -> Self {
         let begun = server.reset().await;
         let text = |name: &str| {
@@ -57,7 +57,7 @@ impl ContractFixture {
         }
     }
 
-    /// A deployment as it is.
+    /// Uses a deployment with its present database.
     pub fn deployed(deployment: &HostedDeployment) -> Self {
         Self {
             wire: deployment.wire.clone(),
@@ -68,7 +68,7 @@ impl ContractFixture {
         }
     }
 
-    /// The envelope that a call of the operator's gets.
+    /// Calls a function as the operator and returns the envelope.
     pub async fn operate(&self, path: &str, args: &Value) -> Result<Value, String> {
         let key = self
             .admin_key
@@ -89,7 +89,7 @@ impl ContractFixture {
         Ok(serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{path}: {bad}: {text}")))
     }
 
-    /// What the backend's clock shows.
+    /// Reads the backend's clock.
     pub async fn now_ms(&self) -> Result<f64, String> {
         match &self.clock {
             TestTime::Embedded(backend) => Ok(backend.clock.now_ms()),
@@ -103,7 +103,7 @@ impl ContractFixture {
         }
     }
 
-    /// How far a time of the backend may be from the one that was kept.
+    /// The tolerance between a time of the backend and a stored time.
     pub fn leeway_ms(&self) -> f64 {
         if matches!(self.clock, TestTime::World) {
             60_000.0
@@ -123,7 +123,7 @@ impl ContractFixture {
         Ok(())
     }
 
-    /// Has the backend delete what is old now.
+    /// Makes the backend delete the rows that are older than its retention.
     pub async fn delete_old_rows(&self) -> Result<(), String> {
         match &self.clock {
             TestTime::Embedded(backend) => {
@@ -147,7 +147,7 @@ impl ContractFixture {
             .ok_or_else(|| format!("the clock told {told}"))
     }
 
-    /// Stops what was started for this stage.
+    /// Stops the backend that this fixture started.
     pub async fn tear_down(self) {
         if let TestTime::Embedded(backend) = self.clock {
             backend.backend.stop_server().await;
@@ -164,7 +164,7 @@ pub struct HostedDeployment {
 }
 
 impl HostedDeployment {
-    /// Reads the variables; the error names the one that is missing.
+    /// Reads the environment variables. The error names a missing one.
     pub fn from_environment() -> Result<Self, String> {
         let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
         let url = variable("PUNIE_CONTRACT_URL")?
@@ -186,8 +186,8 @@ impl HostedDeployment {
         &self.wire.url
     }
 
-    /// The text of cases with every id that is stored for good put under a name of this run and case: a deployment
-    /// keeps what earlier ones left.
+    /// Puts a prefix of this run and case before every stored id in the text of cases: a deployment keeps the rows of
+    /// earlier runs.
     pub fn named(&self, text: &str) -> String {
         ["dev-", "req-", "perm-"]
             .iter()
@@ -198,7 +198,7 @@ impl HostedDeployment {
 }
 
 impl BackendWire {
-    /// Posts to a route that is no function's, such as the Node server's own.
+    /// Posts to a route that belongs to no function, such as a route of the Node server.
     pub async fn post(&self, route: &str, body: &Value) -> Value {
         let request = self
             .http

@@ -1,4 +1,4 @@
-//! The embedded backend's limits on connections: the time for the headers of a request, and their number.
+//! The embedded backend's limits on connections: their number, and the time for the headers of a request.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn connect_socket(server: &TestBackend) -> TcpStream {
     TcpStream::connect(place).await.expect("connected")
 }
 
-/// Sends this and reads until the answer ends so.
+/// Sends a request and reads until the answer ends with `ends`.
 async fn send_request(socket: &mut TcpStream, request: &str, ends: &str) {
     socket.write_all(request.as_bytes()).await.expect("sent");
     let mut answer = Vec::new();
@@ -54,7 +54,7 @@ async fn late_headers_end_a_connection() {
     let mut time = SteppedTime::stop();
     let server = TestBackend::start().await;
     let silent = connect_socket(&server).await;
-    // A byte a second, and a second request that is never finished.
+    // One client sends a byte a second, the other never finishes its second request.
     let dripping = connect_socket(&server).await;
     let mut second = connect_and_ask(&server).await;
     second
@@ -113,7 +113,7 @@ async fn at_the_limit_the_connection_that_was_idle_longest_makes_way() {
     })
     .await;
 
-    // WebSockets are in use: where there are only those, nothing makes way.
+    // An open WebSocket is in use, so it is never closed to admit a new connection.
     for socket in [&mut open[0], &mut newest] {
         send_request(socket, UPGRADE, "\r\n\r\n").await;
     }
@@ -124,7 +124,7 @@ async fn at_the_limit_the_connection_that_was_idle_longest_makes_way() {
     .await;
     send_request(&mut last, UPGRADE, "\r\n\r\n").await;
     let refused = connect_socket(&server).await;
-    time.stand_until("the refusal", || is_closed(&refused))
+    time.stand_until("the last refusal", || is_closed(&refused))
         .await;
     assert!(![&open[0], &newest, &last].into_iter().any(is_closed));
 }

@@ -1,4 +1,4 @@
-//! Faults on purpose, as they come out of the socket, and what the functions did meanwhile.
+//! Injected faults as a client sees them on the socket, and the effects of the functions that were called.
 
 use punie_dev_backend::{
     CallerPermission, DevBackend, DevBackendOptions, FaultInjector, InjectedFault,
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::server::TestBackend;
 
-/// The text of one call's answer with its status, or how it failed.
+/// Calls a function and returns the status and text of the answer, or the failure.
 async fn call_function(
     server: &TestBackend,
     backend: &DevBackend,

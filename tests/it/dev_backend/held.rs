@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::server::{DeviceClient, TestBackend};
 
-/// Polls beside the test. Whether the call is held before the next commit or not, its reply is the same.
+/// Polls in the background. The reply is the same whether or not the poll is held before the next commit.
 fn poll(server: &TestBackend, device: &DeviceClient, cursor: Value) -> JoinSet<Value> {
     let device = server.reconnect_device(device);
     let mut polling = JoinSet::new();
@@ -15,7 +15,7 @@ fn poll(server: &TestBackend, device: &DeviceClient, cursor: Value) -> JoinSet<V
     polling
 }
 
-/// The page that such a poll came back with.
+/// Waits for the page that such a poll returns.
 async fn await_page(polling: JoinSet<Value>) -> Value {
     polling.join_all().await.remove(0)
 }
@@ -115,12 +115,12 @@ async fn a_stop_answers_held_polls() {
         body.len()
     );
     socket.write_all(head.as_bytes()).await.expect("sent");
-    // The server asks for the body when the call has begun: from here on, a stop must answer it.
+    // The server asks for the body once the call has begun. From then on, even a stop must answer the call.
     let mut asked = [0; 25];
     socket
         .read_exact(&mut asked)
         .await
-        .expect("the server goes on");
+        .expect("the server asks for the body");
     assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
     socket.write_all(body.as_bytes()).await.expect("sent");
     server.backend.stop_server().await;

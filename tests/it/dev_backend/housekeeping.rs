@@ -1,4 +1,4 @@
-//! What happens by itself in the embedded backend: requests whose time is up are answered, and what is old goes.
+//! The housekeeping of the embedded backend: it answers expired requests and deletes old data.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ async fn a_request_whose_time_is_up_is_answered_unless_a_device_works_on_it() {
     assert_eq!(
         server.backend.housekeep().await.expect("done"),
         0,
-        "a device that is there may still answer"
+        "a connected device may still answer"
     );
     server.clock.advance(MINUTE);
     assert_eq!(server.backend.housekeep().await.expect("done"), 1);
@@ -75,7 +75,7 @@ async fn a_request_whose_time_is_up_is_answered_unless_a_device_works_on_it() {
         serde_json::from_str(claimed["payload"].as_str().expect("a payload")).expect("JSON");
     assert_eq!(payload["meta"]["mayHaveRun"], json!(true), "{payload}");
 
-    // What the device has to say now comes too late.
+    // The device's own result comes too late now.
     let post = json!({
         "deviceId": "dev-1", "token": token, "requestId": "claimed", "leaseId": "l", "outcome": "ok", "payload": "{}",
     });
@@ -92,7 +92,7 @@ async fn a_request_whose_time_is_up_is_answered_unless_a_device_works_on_it() {
     assert_eq!(
         get_result(&server, "patient").await["outcome"],
         "error",
-        "nobody took it for as long as anything is kept"
+        "no device claimed it in thirty days"
     );
 }
 
@@ -135,7 +135,7 @@ async fn what_is_old_goes_and_no_id_runs_again() {
             .iter()
             .map(|event| &event["requestId"])
             .collect();
-        assert_eq!(ids, ["young"], "every cursor stays good");
+        assert_eq!(ids, ["young"], "every cursor stays valid");
     }
     let again = json!({
         "callerToken": server.caller_token, "requestId": "r7", "deviceId": "dev-1", "toolName": "Bash", "args": "{}",
@@ -154,7 +154,7 @@ async fn what_is_old_goes_and_no_id_runs_again() {
     assert_eq!(open.as_array().expect("a list").len(), 1, "{open}");
 }
 
-/// The rows of requests in the database.
+/// Counts the requests in the database.
 fn request_rows(server: &TestBackend) -> u32 {
     let db = rusqlite::Connection::open(&server.options().db).expect("the backend's database");
     db.query_row("select count(*) from requests", [], |row| row.get(0))
@@ -176,7 +176,7 @@ async fn the_rows_of_old_requests_go_where_the_time_in_their_ids_has_them_refuse
             .into_uuid()
             .to_string()
     };
-    // One of now, one of a caller whose clock is two hours ahead, and one that carries no time.
+    // One id has the present time, one is from a caller whose clock is two hours ahead, and one carries no time.
     let (now, ahead, plain) = (uuid7(0.0), uuid7(120.0 * MINUTE), "plain".to_owned());
     for id in [&now, &ahead, &plain] {
         append_request(&server, id, None).await;
@@ -200,7 +200,7 @@ async fn the_rows_of_old_requests_go_where_the_time_in_their_ids_has_them_refuse
     ] {
         assert_eq!(server.caller().cancel(id).await["state"], state, "{id}");
     }
-    // What is gone cannot run again, whatever the clock does then.
+    // A deleted request cannot run again, even if the clock is set back.
     let again = json!({
         "callerToken": server.caller_token, "requestId": now, "deviceId": "dev-1", "toolName": "Bash", "args": "{}",
     });

@@ -1,5 +1,4 @@
-//! The embedded backend over real HTTP: the wire's own rules, held polls,
-//! parallel calls and restarts.
+//! The embedded backend over real HTTP: the rules of the protocol, held polls, parallel calls and restarts.
 
 mod connections;
 mod faults;

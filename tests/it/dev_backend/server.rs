@@ -1,4 +1,4 @@
-//! A backend of the test's own, with a clock it can move, and the parties that call it.
+//! A backend for one test, with a clock that the test can move, and the clients that call it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-/// Milliseconds since 1970, moved by hand.
+/// Milliseconds since 1970, moved by the test.
 #[derive(Clone)]
 pub struct TestClock(Arc<AtomicU64>);
 
@@ -32,11 +32,11 @@ impl TestClock {
     }
 }
 
-/// An HTTP client. Plain http needs no TLS, but the client is built with it.
+/// Returns an HTTP client. Plain HTTP needs no TLS, but reqwest needs a TLS provider to build the client.
 pub fn http_client() -> reqwest::Client {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
-        // Whoever comes first installs it; a second time changes nothing.
+        // Other code may have installed a provider already; then this call changes nothing.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     reqwest::Client::builder()
@@ -53,7 +53,7 @@ pub struct BackendWire {
 }
 
 impl BackendWire {
-    /// The envelope that a call gets.
+    /// Calls a function and returns the envelope of the answer.
     pub async fn call(&self, kind: &str, path: &str, args: &Value) -> Value {
         let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
         let request = self.http.post(format!("{}/api/{kind}", self.url));
@@ -68,7 +68,7 @@ impl BackendWire {
         serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{path}: {bad}: {text}"))
     }
 
-    /// The value of a call that must succeed.
+    /// Calls a function that must succeed and returns its value.
     pub async fn value(&self, kind: &str, path: &str, args: &Value) -> Value {
         let mut envelope = self.call(kind, path, args).await;
         assert_eq!(envelope["status"], "success", "{path}: {envelope}");
@@ -80,7 +80,7 @@ pub struct TestBackend {
     pub backend: DevBackend,
     pub clock: TestClock,
     pub caller_token: String,
-    /// Good for more devices, and for longer, than a test has.
+    /// Valid for more devices, and for longer, than a test needs.
     pub pairing_code: String,
     pub wire: BackendWire,
     production_errors: bool,
@@ -123,13 +123,13 @@ impl TestBackend {
         backend_options(&self.home, &self.clock, self.production_errors)
     }
 
-    /// Stops it and starts another on the same file.
+    /// Stops the backend and starts another on the same file.
     pub async fn restart(self) -> Self {
         let options = self.options();
         self.restart_with(options).await
     }
 
-    /// The same, with options of the test's own.
+    /// The same, with these options.
     pub async fn restart_with(self, options: DevBackendOptions) -> Self {
         let Self {
             backend,
@@ -166,12 +166,12 @@ impl TestBackend {
         }
     }
 
-    /// A device that opened its first session.
+    /// Pairs a device, which opens its first session.
     pub async fn pair(&self, id: &str) -> DeviceClient {
         pair_device(&self.wire, &self.pairing_code, self.clock.now_ms(), id).await
     }
 
-    /// The same device at this backend's address.
+    /// Returns a client for the same device at this backend's address.
     pub fn reconnect_device(&self, device: &DeviceClient) -> DeviceClient {
         DeviceClient {
             wire: self.wire.clone(),
@@ -256,7 +256,7 @@ impl DeviceKeys {
     }
 }
 
-/// The party that asks.
+/// The client that sends requests.
 #[derive(Clone)]
 pub struct CallerClient {
     pub wire: BackendWire,
@@ -284,7 +284,7 @@ impl CallerClient {
     }
 }
 
-/// The party that answers.
+/// The client that answers requests.
 pub struct DeviceClient {
     pub wire: BackendWire,
     pub id: String,

@@ -1,11 +1,11 @@
-//! The wire itself: envelopes, statuses, headers and spellings, as official clients meet them.
+//! The HTTP protocol: envelopes, statuses, headers and spellings, as official clients see them.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::server::TestBackend;
 
-/// A raw call: status and body.
+/// Posts a body and returns the status and the body of the answer.
 async fn post_body(
     server: &TestBackend,
     path: &str,

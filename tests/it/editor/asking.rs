@@ -1,5 +1,5 @@
-//! The person at the editor is asked before calls with effects while a turn is open: by the kind of what is chosen, and
-//! whatever is unclear is a no.
+//! Questions to the person at the editor, before calls with effects while a turn is open. The kind of the chosen option
+//! decides, and an unclear answer is a no.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ async fn a_call_that_is_rejected_writes_nothing_and_the_caller_hears_who_refused
         .map(|o| &o["kind"])
         .collect();
     assert_eq!(kinds, ["allow_once", "allow_always", "reject_once"]);
-    // The caller's side is not asked what the person here decides.
+    // The caller is not asked a question that the person at the editor decides.
     assert!(setup.caller.questions().await.is_empty());
 }
 
@@ -66,10 +66,10 @@ async fn what_is_allowed_runs_and_is_shown_from_its_beginning_to_its_end() {
         assert_eq!(
             editor.requests("session/request_permission").len(),
             n,
-            "asked each time"
+            "each call is asked about"
         );
     }
-    // Reads are not asked about.
+    // Reads need no approval.
     let read = setup
         .caller
         .call_and_wait(ToolCall::new("Read", &json!({ "file_path": "1.txt" })))
@@ -169,7 +169,7 @@ async fn what_is_remembered_is_put_on_nobody_s_list() {
         "ok"
     );
     let asked = changed();
-    assert_ne!(asked, begun, "the question was put on it");
+    assert_ne!(asked, begun, "the question is put on the list");
     assert_eq!(
         setup
             .caller
@@ -181,7 +181,7 @@ async fn what_is_remembered_is_put_on_nobody_s_list() {
     assert_eq!(
         changed(),
         asked,
-        "no file was made and removed for what is known already"
+        "a remembered answer changes nothing on the list"
     );
     assert_eq!(editor.requests("session/request_permission").len(), 1);
 }
@@ -257,7 +257,7 @@ async fn a_question_ends_with_its_call_and_with_its_turn() {
     let setup = RunnerFixture::new().await;
     let mut editor = EditorProcess::launch(&setup.setting, |_, _| EditorReaction::Silence);
     let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
-    // The caller takes it back.
+    // The caller cancels the call.
     let id = setup.ask(write_call("new.txt")).await;
     wait_until("the question", || {
         editor.requests("session/request_permission").len() == 1
@@ -266,7 +266,7 @@ async fn a_question_ends_with_its_call_and_with_its_turn() {
     setup.caller.cancel(&id).await;
     assert_eq!(setup.answer(&id).await.outcome, "cancelled");
     editor.shows(&session, &id, "failed").await;
-    // The turn ends over it.
+    // The person ends the turn while the question is open.
     let id = setup.ask(write_call("new.txt")).await;
     wait_until("the question", || {
         editor.requests("session/request_permission").len() == 2
@@ -394,7 +394,7 @@ async fn a_task_is_asked_about_once_where_its_making_was_allowed_here_and_else_b
     );
     assert_eq!(setup.line("1").await, "one");
     assert_eq!(asked(&editor), 1);
-    // What was allowed always is this task, and no other.
+    // "Allow always" covers this task and no other.
     editor.serves(choose_option("reject_once"));
     assert_eq!(
         setup
@@ -405,7 +405,7 @@ async fn a_task_is_asked_about_once_where_its_making_was_allowed_here_and_else_b
         ("error", "policy_denied")
     );
     assert_eq!(asked(&editor), 2);
-    // A task that was made while nobody was asked is asked about when it comes to it.
+    // A task that was made without a question is asked about before it runs.
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     wait_until("the end of the turn", || {
         editor

@@ -1,4 +1,4 @@
-//! Who is let in as an editor, and so asked what may run: somebody of this user, and no command of the runner's own.
+//! The programs that are admitted as an editor, which approves calls: this user's, but no command of the runner's own.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::harness::caller::ToolCall;
 use crate::harness::process::PROGRAM;
 use crate::harness::stage::RunnerFixture;
 
-/// What asks to be let in as an editor prints.
+/// Returns a command line that connects as an editor and prints the runner's answers.
 fn as_editor(home: &Path) -> String {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
                        "params": {"protocolVersion": 1, "clientCapabilities": {}}});
@@ -46,7 +46,7 @@ async fn no_command_of_the_runners_own_is_let_in_as_an_editor_to_say_yes_to_itse
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
             text.contains("agentCapabilities"),
-            "the owner's editor: {text}"
+            "the owner's editor is admitted: {text}"
         );
         runner.terminate();
         runner.end().await;

@@ -1,4 +1,4 @@
-//! A thread that is opened again: its earlier calls are shown, and it is attached to what it was attached to.
+//! A thread that is loaded again: its earlier calls are shown, and it is attached as before.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
         (&earlier["title"], &earlier["status"]),
         (&json!("Write a.txt"), &json!("completed"))
     );
-    // It is attached without another word, and a person is asked in it.
+    // The thread is attached without a prompt, and the person is asked in it.
     wait_until("the turn to be open", || {
         editor.said(&session).contains("Attached")
     })
@@ -58,14 +58,14 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
     let next = setup.ask(write_call("b.txt")).await;
     assert_eq!(setup.answer(&next).await.outcome, "ok");
     assert_eq!(editor.requests("session/request_permission").len(), 1);
-    // A prompt to attach takes the turn over, and a stop ends both.
+    // A prompt to attach takes over the turn, and a stop ends both.
     let turn = editor.attach(&session, "attach").await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_eq!(
         editor.answer(turn).await["result"]["stopReason"],
         "cancelled"
     );
-    // What the person has stopped is not attached again.
+    // A thread that the person stopped is not attached again.
     editor.close();
     editor.end().await;
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));

@@ -1,4 +1,4 @@
-//! The runner as an editor's agent: turns, what is shown in them, what a person there is asked, and rude editors.
+//! The runner as an editor's agent: turns, the calls shown in them, questions to the person, and rude editors.
 
 mod asking;
 mod impostors;

@@ -1,4 +1,4 @@
-//! What a question shows: the difference that an edit would make, and a title that is a sentence.
+//! The content of a question: the difference that an edit would make, and a title that is a sentence.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::harness::caller::ToolCall;
 use crate::harness::editor::{EditorProcess, choose_option};
 use crate::harness::stage::RunnerFixture;
 
-/// The tool call of the question that this call leads to.
+/// Makes a call that leads to a question, and returns the tool call in that question.
 async fn ask_question(
     setup: &RunnerFixture,
     editor: &EditorProcess,
@@ -87,7 +87,7 @@ async fn a_question_about_an_edit_carries_the_difference() {
         assert_eq!(asked["content"], json!(wanted), "{tool} {args}");
     }
     assert_eq!(setup.read("a.txt"), "one\ntwo\n");
-    // What is no plain patch is shown as it is.
+    // A patch that changes more than text is shown as it is.
     let mode = "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n";
     let asked = ask_question(&setup, &editor, "ApplyPatch", json!({ "patch": mode })).await;
     assert!(

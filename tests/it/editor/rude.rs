@@ -1,4 +1,4 @@
-//! Editors that say what they should not: the connection and the calls go on.
+//! Editors that send invalid messages: the connection and the calls go on.
 
 use serde_json::{Value, json};
 
@@ -25,14 +25,14 @@ async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
     editor.write(b"[1]\n");
     wait_until("three answers", || errors(&editor).len() == 3).await;
     assert_eq!(errors(&editor), [-32700, -32700, -32600]);
-    // Longer than any line may be.
+    // A line over the size limit.
     let long = vec![b'x'; 1 << 20];
     for _ in 0..40 {
         editor.write(&long);
     }
     editor.write(b"\n");
-    wait_until("its answer", || errors(&editor).len() == 4).await;
-    // The same as a request: it is refused under its id, wherever that stands.
+    wait_until("an answer to the long line", || errors(&editor).len() == 4).await;
+    // A request over the limit is refused under its id, wherever the id is in the line.
     let text = "x".repeat(40 << 20);
     let prompt = format!(
         r#""method":"session/prompt","params":{{"sessionId":"{session}","prompt":"{text}"}}"#
@@ -78,7 +78,7 @@ async fn requests_that_cannot_be_served_are_refused_by_their_codes() {
     let prompt = json!({ "sessionId": "none", "prompt": [{ "type": "text", "text": "attach" }] });
     assert_eq!(code(&mut editor, "session/prompt", prompt).await, -32002);
     editor.notify("session/cancel", &json!({ "sessionId": "none" }));
-    // A session all the same, after another introduction.
+    // After another `initialize`, the editor gets a session all the same.
     editor
         .initialize_client(&json!({ "fs": "yes please" }))
         .await;

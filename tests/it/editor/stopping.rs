@@ -1,5 +1,5 @@
-//! A person who stops the turn, or closes the editor, over a question: the call is refused for good, and its
-//! conversation writes and runs nothing until that person lets it go on.
+//! A person who stops the turn or closes the editor during a question: the call is refused for good, and its
+//! conversation writes and runs nothing until that person resumes it.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn touch_call(name: &str) -> ToolCall {
     ToolCall::bash(&format!("touch {name}")).of("talk")
 }
 
-/// The answer tells the model to stop, and not to ask again.
+/// Checks that the answer tells the model to stop and not to ask again.
 fn assert_refused_for_good(answer: &CallAnswer, reason: &str) {
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     let text = answer.text();
@@ -23,7 +23,8 @@ fn assert_refused_for_good(answer: &CallAnswer, reason: &str) {
     assert!(text.contains("`punie-runner resume talk`"), "{text}");
 }
 
-/// Attaches an editor that answers nothing and waits until it is asked about a call; the session, its turn, the call.
+/// Attaches an editor that answers nothing and waits until it is asked about a call. Returns the session, the turn and
+/// the call.
 async fn start_turn(setup: &RunnerFixture, editor: &mut EditorProcess) -> (String, u64, String) {
     let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
     let id = setup.ask(touch_call("new.txt")).await;
@@ -46,7 +47,7 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
         "the person at Testedit 1.0 stopped the turn",
     );
     editor.answer(turn).await;
-    // The model asks again all the same, and in another way.
+    // The model makes the call again all the same, and then tries another tool.
     assert_refused_for_good(
         &setup.caller.call_and_wait(touch_call("new.txt")).await,
         "stopped the turn",
@@ -76,7 +77,7 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
             .out
             .contains("`punie-runner resume talk`")
     );
-    // A new turn is a way on: the person is asked again.
+    // A new turn resumes the conversation: the person is asked again.
     editor.serves(choose_option("allow_once"));
     editor.attach(&session, "attach talk").await;
     assert_eq!(
@@ -130,7 +131,7 @@ async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_resta
     runner.logs("the runner is up").await;
     let mut editor = EditorProcess::launch(&setup.setting, |_, _| EditorReaction::Silence);
     let (_, _, id) = start_turn(&setup, &mut editor).await;
-    // Killed with its agent, as by a crash: nobody says goodbye.
+    // The editor is killed with its agent, as by a crash, so neither announces its end.
     editor.kill();
     assert_refused_for_good(
         &setup.answer(&id).await,
@@ -183,7 +184,7 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
             .outcome,
         "ok"
     );
-    // It waits beside the conversation's other calls, and on the device's own list.
+    // This call waits beside the conversation's other calls, and its question is on the device's list.
     let typed = json!({ "shell_id": "sh_1", "text": "echo typed > typed\n" });
     let typed = setup
         .ask(ToolCall::new("WriteShell", &typed).of("talk"))
@@ -210,7 +211,7 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
     assert_eq!(setup.line("typed").await, "typed");
     assert_eq!(setup.status().await["stoppedConversations"], json!([]));
     assert!(!setup.file("new.txt").exists());
-    // Nobody else would: it outlives the runner of this test.
+    // The test must end the shell, which outlives the runner.
     let ended = ToolCall::new(
         "KillShell",
         &json!({ "shell_id": "sh_1", "signal": "KILL" }),

@@ -1,4 +1,4 @@
-//! Commands and the terminals of an editor: which run there, by what the owner requires of their confinement.
+//! Commands and an editor's terminals: the confinement that the owner requires decides which commands run there.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::harness::caller::ToolCall;
 use crate::harness::editor::{EditorProcess, EditorReaction};
 use crate::harness::stage::RunnerFixture;
 
-/// Has one terminal, in which everything prints the same.
+/// Answers as an editor with one terminal, in which every command prints the same.
 fn terminal_reaction(method: &str, _: &Value) -> EditorReaction {
     EditorReaction::Answer(match method {
         "terminal/create" => json!({ "terminalId": "t1" }),
@@ -57,7 +57,7 @@ async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
         assert_eq!(meta["warnings"], json!([why]));
         assert!(
             !setup.setting.logs.join("rc").exists(),
-            "and it was confined"
+            "the command was confined"
         );
     }
 }
@@ -81,7 +81,7 @@ async fn where_none_is_required_it_runs_there_and_its_result_says_none() {
         (&meta["confinement"], &meta["source"]),
         (&json!("none"), &json!("editor"))
     );
-    // What does not fit in an editor's terminal runs here, and is confined.
+    // An editor's terminal takes no input, so a command with input runs here, confined.
     let answer = setup
         .caller
         .call_and_wait(ToolCall::new(

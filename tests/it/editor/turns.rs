@@ -1,4 +1,4 @@
-//! Turns: what opens one, which calls it shows, what they look like, and what ends it.
+//! Turns: how one is opened, the calls that it shows, their form, and how it ends.
 
 use serde_json::json;
 
@@ -87,7 +87,7 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
             .contains("two"),
         "{last}"
     );
-    // What fails is shown as failed.
+    // A failed call is shown as failed.
     let id = setup
         .ask(ToolCall::new("Read", &json!({ "file_path": "none.txt" })))
         .await;
@@ -118,7 +118,7 @@ async fn what_a_command_prints_is_shown_as_it_comes() {
         ours.into_iter()
             .any(|u| u["content"].to_string().contains(words))
     };
-    wait_until("its first words", || shows("begun")).await;
+    wait_until("the first output", || shows("begun")).await;
     assert_eq!(
         editor.shown_stages(&session, &id),
         ["pending", "in_progress"]
@@ -161,7 +161,7 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
         (&last["exit_code"], &last["terminal_id"]),
         (&json!(3), terminal)
     );
-    // One that never ran has its reason beside the empty terminal.
+    // A call that never ran shows the reason beside its empty terminal.
     editor.serves(choose_option("reject_once"));
     let id = setup.ask(ToolCall::bash("echo never")).await;
     setup.answer(&id).await;
@@ -190,7 +190,7 @@ async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_it
     assert_eq!(
         editor.shown_stages(&session, &id),
         ["pending", "in_progress", "failed"],
-        "before the turn's end"
+        "the call is shown as failed before the turn ends"
     );
     let answer = setup.answer(&id).await;
     assert_eq!(answer.outcome, "cancelled");
@@ -257,7 +257,7 @@ async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() 
     assert_eq!(
         setup.caller.call_and_wait(more).await.outcome,
         "ok",
-        "reading needs nobody"
+        "reading needs no approval"
     );
 }
 
@@ -296,7 +296,8 @@ async fn an_agent_that_is_told_to_stop_ends_its_turns_and_leaves_no_child() {
     let pid = setup.line("pid").await;
     let agent =
         rustix::process::Pid::from_raw(i32::try_from(editor.pid()).expect("a pid")).expect("a pid");
-    rustix::process::kill_process(agent, rustix::process::Signal::TERM).expect("ours");
+    rustix::process::kill_process(agent, rustix::process::Signal::TERM)
+        .expect("a process of this user");
     assert_eq!(
         editor.answer(turn).await["result"]["stopReason"],
         "end_turn"

@@ -1,5 +1,5 @@
-//! Calls that no turn shows: what a person is asked about while an editor is attached waits for that person's approval
-//! when none is, over restarts of the runner, and never runs unasked.
+//! Calls that no turn shows. The person at an attached editor would be asked about them. Without an editor they wait
+//! for that person's approval, over restarts of the runner too, and never run without it.
 
 use serde_json::json;
 
@@ -49,7 +49,7 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
     );
     setup.listed_question().await;
     assert!(!setup.file("two").exists());
-    // The caller's side is not asked what the person at the editor was asked.
+    // The caller is not asked a question that belongs to the person at the editor.
     assert!(setup.caller.questions().await.is_empty());
     await_answer(&setup, &["allow", "--conversation"]).await;
     assert_eq!(setup.answer(&waits).await.outcome, "ok");
@@ -77,7 +77,7 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
         ("error", "policy_denied")
     );
     assert!(!setup.file("four").exists() && !setup.file("five").exists());
-    // The person leaves it to the device's own policy again.
+    // The person leaves the decisions to the device's own policy again.
     assert_eq!(
         setup.status().await["askedConversations"],
         json!({ "all": true, "conversations": [] })

@@ -1,4 +1,4 @@
-//! Nobody there: refused, no name, no sound, or so slow that it is the same.
+//! A backend that is away: connections refused, a name that does not resolve, no answer, or one that is too slow.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ async fn f23_connection_refused_backs_off_within_bounds() {
         (setup.journal_note("cursor"), setup.state(&before)),
         (cursor, Some(RequestState::Delivered))
     );
-    wait_until("the trouble", || {
+    wait_until("the recorded outage", || {
         setup.journal_note("backend_trouble").as_deref() == Some("unreachable")
     })
     .await;
@@ -64,13 +64,13 @@ async fn f23_connection_refused_backs_off_within_bounds() {
             .outcome,
         "ok"
     );
-    wait_until("the trouble to be over", || {
+    wait_until("the end of the outage", || {
         setup.journal_note("backend_trouble").as_deref() == Some("")
     })
     .await;
 }
 
-/// Knows one name, while it knows anything.
+/// Resolves one name while `known` is set, and counts the failed look-ups.
 struct FakeResolver {
     known: AtomicBool,
     asked_in_vain: AtomicUsize,
@@ -85,14 +85,14 @@ impl Resolve for FakeResolver {
             if !known {
                 return Err("no such name".into());
             }
-            // The port is the address's own.
+            // With port 0, the port of the URL is used.
             let there: Addrs = Box::new([SocketAddr::from(([127, 0, 0, 1], 0))].into_iter());
             Ok(there)
         })
     }
 }
 
-/// Runs until a file is there.
+/// Runs until a file exists.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AwaitFile {
@@ -146,12 +146,12 @@ async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
         .await;
     setup.wait_for_state(&id, RequestState::Started).await;
     names.known.store(false, Ordering::SeqCst);
-    // Connections that stand need no name.
+    // An open connection would need no name, so close them all.
     proxy.down().await;
     proxy.up();
     setup.write("go", "");
     setup.wait_for_state(&id, RequestState::Finished).await;
-    wait_until("vain questions", || {
+    wait_until("five failed look-ups of the name", || {
         names.asked_in_vain.load(Ordering::SeqCst) >= 5
     })
     .await;
@@ -167,7 +167,7 @@ fn functions_at(address: SocketAddr) -> HttpFunctions {
         .expect("an address")
 }
 
-/// How long a call took that was in vain, by the runtime's clock.
+/// Polls a server that does not answer. Returns the time until the poll failed, by the runtime's clock.
 async fn poll_in_vain(
     time: &mut SteppedTime,
     functions: &HttpFunctions,
@@ -177,17 +177,17 @@ async fn poll_in_vain(
     let args = json!({});
     let call = functions.call_function(FunctionKind::Query, "events:head", &args, held);
     let called = time.run(Duration::from_millis(100), call).await;
-    let error = called.expect_err("nobody answers");
+    let error = called.expect_err("the poll must fail");
     assert!(matches!(error, BackendError::Unreachable { .. }), "{error}");
     begun.elapsed()
 }
 
-/// A little more than the clock's own steps.
+/// A tolerance for the steps in which the clock moves.
 const SLACK: Duration = Duration::from_millis(100);
 
 #[tokio::test]
 async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
-    // A queue of connections that nobody takes, full: what knocks next hears nothing.
+    // The accept queue is full and the server accepts nothing, so the next connection gets no answer.
     let socket = TcpSocket::new_v4().expect("a socket");
     socket
         .bind(SocketAddr::from(([127, 0, 0, 1], 0)))
@@ -195,7 +195,8 @@ async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
     let full = socket.listen(1).expect("listening");
     let address = full.local_addr().expect("an address");
     let mut queued = Vec::new();
-    // Linux takes one more than it was told; where others take more, a connection that takes long finds it full.
+    // Linux queues one connection more than the backlog. On other systems, a connection that takes 200 ms finds the
+    // queue full.
     for _ in 0..2 {
         queued.push(TcpStream::connect(address).expect("queued"));
     }
@@ -210,7 +211,7 @@ async fn f25_a_black_hole_costs_ten_seconds_to_connect_and_thirty_to_read() {
         "{took:?} to connect"
     );
 
-    // A connection that nobody ever takes out of the queue: it stands and is silent.
+    // The kernel opens the connection, but the server never accepts it: it stays open and silent.
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let silent = functions_at(silent.local_addr().expect("an address"));
     let took = poll_in_vain(&mut time, &silent, Duration::ZERO).await;
@@ -233,7 +234,7 @@ async fn f25_a_poll_in_a_black_hole_holds_up_no_heartbeat_and_no_result() {
         setup.caller.sees_online().await.then_some(())
     })
     .await;
-    // Found by the look at everything open, claimed, run and posted, all beside the poll.
+    // The listing of open requests finds the request. Its claim, its run and its post need no poll.
     assert_eq!(
         setup
             .caller
@@ -289,7 +290,7 @@ async fn f28_one_byte_a_second_does_not_outlast_the_total_deadline() {
     )
     .await
     .expect("fast enough");
-    // Each byte comes well within any limit on a single read.
+    // Each byte arrives well within any limit on a single read.
     proxy.inject_fault(ConnectionFault::Bandwidth(20));
     let took = poll_in_vain(&mut time, &slow, Duration::ZERO).await;
     assert!(
@@ -311,7 +312,7 @@ async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_t
         .await;
     let mut time = SteppedTime::stop();
     let step = Duration::from_millis(250);
-    // Long waits, so that a post is not made at the right moment by chance.
+    // Long waits between attempts, so that no attempt follows the recovery at once by chance.
     let settings = settings_with(|settings| {
         settings.waits.retry = (Duration::from_secs(1), Duration::from_mins(10));
     });
@@ -327,7 +328,7 @@ async fn a_result_is_posted_within_seconds_after_the_first_answer_of_a_backend_t
         setup.state(&id) == Some(RequestState::Finished)
     })
     .await;
-    // Until the waits between attempts are long.
+    // Thirty minutes of failures make the waits between attempts long.
     time.pass(Duration::from_mins(30), step * 4).await;
     let answered = || -> u32 {
         let functions = [

@@ -1,4 +1,4 @@
-//! Much at once: a backlog that a life finds at its start, and thousands of replies that waited for days.
+//! Large backlogs: hundreds of requests at the start of a runner, and thousands of results that wait for days.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// Says how many run, and goes.
+/// Appends the number of commands that run now to a file.
 const COUNTED: &str = "mkdir running/$$ && ls running | wc -l >> width && rmdir running/$$";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,7 +29,7 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
     let runner = setup.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..256 {
-        // One conversation has most of it, and asked first.
+        // One conversation has most of the requests, and sent them first.
         let talk = if n < 200 {
             "long".to_owned()
         } else {
@@ -52,7 +52,7 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
     assert_eq!(setup.read("order"), "", "paused, nothing began");
 
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
-    // A backend that says nothing of when it wants to hear next.
+    // The backend names no time for the next heartbeat.
     let beats = Arc::new(AtomicUsize::new(0));
     let heard = Arc::clone(&beats);
     relay.rule(move |path, args| {
@@ -94,7 +94,7 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
     );
 }
 
-/// The most memory that a process has had, in kilobytes.
+/// Returns the peak memory of a process, in kilobytes.
 fn peak_kb(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status
@@ -121,7 +121,7 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
             .map_or(0, |counts| counts.accepted)
     };
     let runner = setup.run();
-    // What it needs without any, by this build.
+    // The first request is small: it shows the peak memory of this build without a backlog.
     let first = setup
         .ask(ToolCall::new(
             "Write",
@@ -141,12 +141,12 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
         );
     }
     wait_until("all to be accepted", || accepted() == MANY + 1).await;
-    // All of it are a hundred megabytes.
+    // The arguments of all requests together are a hundred megabytes.
     let most = idle + 60 * 1024;
     let paused = peak_kb(runner.pid());
     assert!(paused < most, "{paused} kB, {idle} kB without a backlog");
     runner.kill();
-    // And so does what a process finds at its start.
+    // The limit also holds for a process that finds the backlog at its start.
     let runner = setup.run();
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
     for id in &asked {
@@ -159,7 +159,7 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
     );
 }
 
-/// Waits until the number is so large, as long as it changes at all.
+/// Waits until the number is `wanted`, and fails when it stops changing before.
 async fn wait_for_count(number: impl Fn() -> usize, wanted: usize) {
     let mut last = number();
     while last != wanted {
@@ -168,8 +168,8 @@ async fn wait_for_count(number: impl Fn() -> usize, wanted: usize) {
     }
 }
 
-/// Has so many replies wait for a backend that takes none, kills the runner, and lets the next one post them. How
-/// long that took in all, in seconds.
+/// Has this many results wait for a backend that takes none, kills the runner, and lets the next one post them. Returns
+/// the seconds that the posts took.
 async fn measure_drain(replies: usize) -> f64 {
     let setup = RunnerFixture::with_config("[limits]\nttl_ms = 86400000\n").await;
     let relay = Relay::before(&setup.setting.url).await;
@@ -196,7 +196,7 @@ async fn measure_drain(replies: usize) -> f64 {
     let outbox = || usize::try_from(outbox()).expect("small");
     wait_for_count(outbox, replies).await;
     runner.kill();
-    // Six days later, by the backend's clock, which is the one that counts. Nothing was given up.
+    // Six days later, by the backend's clock, which decides. The runner must not give up any result.
     setup.advance_backend(6 * 86_400_000);
     let _runner = setup.run();
     let begun = Instant::now();
@@ -223,7 +223,7 @@ async fn replies_that_waited_for_six_days_are_all_delivered() {
     measure_drain(200).await;
 }
 
-/// By hand: `cargo test --release --test it ten_thousand -- --ignored --nocapture`.
+/// Run by hand: `cargo test --release --test it ten_thousand -- --ignored --nocapture`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes a minute; the figure is for people"]
 async fn only_by_name_ten_thousand_replies_are_delivered_at_a_hundred_a_second_or_more() {

@@ -1,5 +1,6 @@
-//! Answers that do not come whole, or are too much: nothing half is taken, and what is unknown is asked again.
+//! Answers that are cut off or too large: the runner uses no part of them, and asks again.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -31,7 +32,7 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
             "events:listForDevice",
             ConnectionFault::ResetAnswering(bytes),
         );
-        // The poll that is held now is from before; whatever comes after it is cut.
+        // The backend holds a poll from before the fault. This call ends it, so that the fault hits every later poll.
         setup.caller.call_and_wait(ToolCall::bash("true")).await;
         let mut asked = Vec::new();
         for n in 0..3 {
@@ -86,13 +87,13 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
     );
     drop(runner);
 
-    // The same, with the reset in the bytes of the answer.
+    // The same, with the connection reset within the bytes of the answer.
     let proxy = FaultyProxy::before(&setup.setting.url);
     proxy.poison_those_with("events:appendResult", ConnectionFault::ResetAnswering(10));
     let _runner = setup.run_at(&proxy.url);
     let id = setup.ask(ToolCall::bash("echo again >> effects")).await;
     assert_eq!(setup.answer(&id).await.outcome, "ok");
-    wait_until("posts in vain", || {
+    wait_until("three failed posts", || {
         setup.faults.calls("events:appendResult") >= 6
     })
     .await;
@@ -111,7 +112,7 @@ async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     runner.logs("the catalog is published").await;
-    // Half the JSON in an answer that is whole, and an answer of fewer bytes than it announces.
+    // A complete answer with half of the JSON, and answers of fewer bytes than they announce.
     for (n, fault) in [
         InjectedFault::Half,
         InjectedFault::Cut(25),
@@ -126,7 +127,7 @@ async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
             "events:appendResult",
         ] {
             setup.faults.plan(function, 2, fault.clone());
-            // Ends the poll that is held since before; its claim and its post are the first to go wrong.
+            // Ends the poll that the backend holds since before. Its claim and its post are the first to fail.
             let first = setup
                 .ask(ToolCall::bash(&format!("echo {n} {function} >> effects")))
                 .await;
@@ -169,7 +170,7 @@ async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_dow
         if is_small {
             return CallFate::Pass;
         }
-        // Announced and never sent: nobody may wait for the bytes.
+        // The announced body never comes: the runner must refuse it by its length, without waiting for it.
         CallFate::Say("HTTP/1.1 200 OK\r\ncontent-length: 52428800\r\n\r\n{".to_owned())
     });
     for n in 0..10 {
@@ -193,7 +194,7 @@ async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_dow
     );
 }
 
-/// How many bytes a server could send before the client had enough, without saying how many there are.
+/// Returns how many bytes a server can send, in an answer without a length, before the client closes the connection.
 async fn sent_of(piece: Vec<u8>, headers: &'static str, limit: usize) -> usize {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -208,7 +209,7 @@ async fn sent_of(piece: Vec<u8>, headers: &'static str, limit: usize) -> usize {
         let head = format!("HTTP/1.1 200 OK\r\n{headers}transfer-encoding: chunked\r\n\r\n");
         let mut sent = 0;
         socket.write_all(head.as_bytes()).await.expect("the head");
-        // Without end, as far as this side is concerned.
+        // The body never ends by itself.
         loop {
             let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), &piece, b"\r\n"].concat();
             if socket.write_all(&chunk).await.is_err() {
@@ -244,7 +245,7 @@ async fn sent_of(piece: Vec<u8>, headers: &'static str, limit: usize) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f65_no_answer_is_read_beyond_the_limit_however_it_is_packed() {
     const MIB: usize = 1 << 20;
-    // The sockets between them hold a few MiB.
+    // The socket buffers between server and client hold a few MiB.
     let sent = sent_of(vec![b' '; 64 << 10], "", 4 * MIB).await;
     assert!(sent < 24 * MIB, "{sent} bytes went out");
     let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -276,7 +277,7 @@ async fn no_toxic_on_the_way_loses_or_repeats_anything() {
             let id = setup
                 .ask(ToolCall::bash(&format!("echo {n} {function} >> effects")).of("talk"))
                 .await;
-            wait_until("a call to meet it", || proxy.marked_requests() > before).await;
+            wait_until("a faulty call", || proxy.marked_requests() > before).await;
             proxy.clear_faults();
             assert_eq!(
                 setup.answer(&id).await.outcome,
@@ -286,8 +287,7 @@ async fn no_toxic_on_the_way_loses_or_repeats_anything() {
         }
     }
     let effects = setup.read("effects");
-    let mut distinct: Vec<&str> = effects.lines().collect();
-    distinct.dedup();
+    let distinct: BTreeSet<&str> = effects.lines().collect();
     assert_eq!(
         (effects.lines().count(), distinct.len()),
         (12, 12),

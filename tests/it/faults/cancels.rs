@@ -1,4 +1,4 @@
-//! A cancel that races the start it is to prevent.
+//! Cancels that race the start of their call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::harness::whole::all_tools;
 const SEEDS: u64 = 1_000;
 const AT_ONCE: usize = 8;
 
-/// How many turns of the scheduler a cancel comes after its request: fewer more often than many.
+/// Returns the number of scheduler turns between a request and its cancel. Small numbers are more frequent.
 fn random_turns(seed: u64) -> u64 {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1_e995;
     x ^= x >> 31;
@@ -81,7 +81,7 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
 
 async fn race_cancel(setup: &RunnerFixture, seed: u64, tally: &CancelTally) {
     let began = setup.file(&format!("began.{seed}"));
-    // Its name is among its arguments for as long as it lives.
+    // `tail` has the file among its arguments while it runs, so `count_processes` finds it.
     let command = format!(
         ": > '{}'; exec tail -f '{}'",
         began.display(),
@@ -115,7 +115,7 @@ async fn race_cancel(setup: &RunnerFixture, seed: u64, tally: &CancelTally) {
     }
 }
 
-/// How many processes have a file of this stage among their arguments.
+/// Counts the processes that have a file of this workspace among their arguments.
 fn count_processes(setup: &RunnerFixture) -> usize {
     let folder = setup.setting.workspace.display().to_string().into_bytes();
     let entries = std::fs::read_dir("/proc")

@@ -1,5 +1,4 @@
-//! A start of the whole program with this machine's clock far ahead (`clock_ahead.c`). Not here: clocks that are injected
-//! into a runner (clocks).
+//! Starts of the whole program with this machine's clock far ahead (`clock_ahead.c`).
 
 use std::ffi::OsStr;
 
@@ -13,8 +12,8 @@ use crate::harness::wait::wait_until;
 
 const DAYS_AHEAD: i64 = 400;
 
-/// What of the past is kept: the first row of the audit, whether the request can be undone, its row of the history, and
-/// how many files there are of outputs and of calls' contents.
+/// Returns the records that a clean-up could delete. They are the audit's first row number, the request's state, its
+/// undo's exit code, and the numbers of output and call files.
 async fn list_kept(
     setup: &RunnerFixture,
     request: &str,
@@ -58,13 +57,13 @@ async fn f53_a_start_with_the_clock_far_ahead_deletes_nothing() {
         ("LD_PRELOAD", library.as_ref()),
         ("CLOCK_AHEAD_S", seconds.as_ref()),
     ];
-    // Before the network is there, again, and with it.
+    // Twice while the backend is away, then once while it answers.
     setup.stop_backend().await;
     for has_backend in [false, false, true] {
         if has_backend {
             setup.start_backend().await;
         }
-        // It is deleted when the trash has been looked through.
+        // The clean-up of the trash deletes this file: its absence shows that the clean-up has run.
         let doomed = setup.setting.home.join("state/trash/doomed/looked");
         std::fs::write(&doomed, "").expect("written");
         let runner = RunningProgram::start_with(&setup.setting, &["run"], &variables);

@@ -1,5 +1,6 @@
-//! Clocks that are moved and machines that sleep: deadlines are the backend's, timers nobody's, and what was answered
-//! long ago is not run again. The clocks are injected; nothing here takes as long as it pretends.
+//! Clocks that are set wrong, and machines that sleep. The backend's clock decides deadlines, and timers do not count
+//! sleep. A request that was answered long ago is not run again. The clocks are injected, so no test takes as long as
+//! it simulates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ const MINUTE: i64 = 60_000;
 const DAY: i64 = 86_400_000;
 const YEAR: i64 = 365 * DAY;
 
-/// An effect that counts itself, and may then wait until it is told to stop.
+/// Counts its calls, and may then wait until it is cancelled.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CountEffects {
@@ -61,7 +62,7 @@ impl Tool for CountEffects {
     }
 }
 
-/// How far the device's clocks are ahead of the truth.
+/// The offsets of the device's clocks from the true time, in milliseconds.
 #[derive(Default)]
 struct ClocksAhead {
     time_of_day: AtomicI64,
@@ -77,7 +78,7 @@ impl ClocksAhead {
         )
     }
 
-    /// Time passes for everybody.
+    /// Moves the clocks of the backend and of the device on together.
     fn pass(&self, ms: i64, setup: &RunnerFixture) {
         setup.advance_backend(ms);
         self.since_boot.fetch_add(ms, Ordering::SeqCst);
@@ -92,7 +93,7 @@ fn system_ms() -> i64 {
     i64::try_from(since.as_millis()).expect("not so far away")
 }
 
-/// A device with these clocks behind a relay, that looks at everything often.
+/// Starts a device with these clocks behind a relay. It lists all open requests often.
 async fn device_ahead(
     ahead: &Arc<ClocksAhead>,
 ) -> (RunnerFixture, Relay, Arc<CountedEffects>, RunnerInProcess) {
@@ -128,10 +129,10 @@ fn count_call() -> ToolCall {
     ToolCall::new("Count", &json!({}))
 }
 
-/// Waits until the runner has looked at everything once more, from beginning to end.
+/// Waits until the runner has listed all open requests once more, from beginning to end.
 async fn a_round(relay: &Relay) {
     let before = relay.calls("events:listOpenIds").len();
-    wait_until("two more looks at everything", || {
+    wait_until("two more listings of open requests", || {
         relay.calls("events:listOpenIds").len() >= before + 2
     })
     .await;
@@ -162,7 +163,8 @@ async fn f39_what_is_offered_again_29_days_later_is_known_and_after_30_it_is_for
     });
     a_round(&relay).await;
     a_round(&relay).await;
-    // With it ends every look that is under way: one that came in after the request is forgotten would bring it anew.
+    // The stop also ends a listing under way. One that arrived after the request is forgotten would bring it back as
+    // new.
     runner.stop().await;
     relay.rule(|_, _| CallFate::Pass);
     assert_eq!(
@@ -186,14 +188,15 @@ async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
     let ahead = Arc::new(ClocksAhead::default());
     let (setup, relay, counted, runner) = device_ahead(&ahead).await;
     runner.stop().await;
-    // A poll of the runner before, which the backend still holds, is listed only when that has answered it.
+    // The backend may still hold a poll of the stopped runner. The relay records it only with its answer, but under its
+    // old time.
     let (since, arrived) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
     let answered = || {
         let polls = relay.calls(POLL);
         polls.iter().filter(|poll| poll.at > since).count()
     };
     let seen = Arc::clone(&arrived);
-    // What is asked for waits for its claim.
+    // The relay drops every claim, so that the request waits for one.
     relay.rule(move |path, _| {
         seen.fetch_add(usize::from(path == POLL), Ordering::SeqCst);
         if path == "events:claim" {
@@ -206,7 +209,8 @@ async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
     let late = setup.ask(count_call().of("late")).await;
     setup.wait_for_state(&late, RequestState::Accepted).await;
     let polls = || arrived.load(Ordering::SeqCst);
-    // As over a connection that dies in the sleep: the backend holds polls for 25 s.
+    // A held poll is like a connection that dies during the sleep: no answer comes, since the backend holds polls for
+    // 25 s.
     wait_until("a poll that is held", || polls() == answered() + 1).await;
     let before = polls();
     ahead.pass(11 * MINUTE, &setup);
@@ -232,7 +236,7 @@ async fn f52_a_call_that_runs_is_over_at_its_deadline_and_not_because_of_the_sle
         .await;
     let free = setup.ask(waits("free")).await;
     wait_until("both to run", || counted.0.load(Ordering::SeqCst) == 2).await;
-    // Longer than any call may run, if sleep were counted.
+    // Longer than the longest time limit of a call, if sleep counted.
     ahead.pass(90 * MINUTE, &setup);
     assert_eq!(setup.answer(&dated).await.verdict(), ("error", "timeout"));
     assert_eq!(
@@ -285,14 +289,14 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
             );
         }
     }
-    // Another life begins with the clock as wrong as it is.
+    // A new process starts while the clock is still wrong.
     runner.stop().await;
     let runner = start_runner(&setup, &ahead, &counted);
     let id = setup.ask(count_call()).await;
     assert_eq!(setup.answer(&id).await.outcome, "ok");
     a_round(&relay).await;
     assert_eq!(setup.state(&known[0]), Some(RequestState::Delivered));
-    wait_for_some("the clock in the health", async || {
+    wait_for_some("the clock skew in the health", async || {
         let health = setup.caller.health().await;
         (health["degraded"] == json!(["clock_skew"])).then_some(())
     })
@@ -370,7 +374,7 @@ async fn f52_connections_of_before_a_sleep_are_not_used_again() {
             counting.fetch_add(1, Ordering::SeqCst);
             open.spawn(async move {
                 let mut seen = Vec::new();
-                // Each call's body ends in this; the connection stays.
+                // The body of every call ends with these bytes. The connection stays open.
                 while let Ok(byte) = socket.read_u8().await {
                     seen.push(byte);
                     if seen.ends_with(b"\"format\":\"json\"}") {

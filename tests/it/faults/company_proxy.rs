@@ -1,4 +1,4 @@
-//! A network that lets connections out through its proxy only.
+//! A network that lets connections out only through its proxy.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::harness::process::{EndedProgram, ProcessSetting, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// A name under which the proxy alone reaches anything.
+/// An address at which only the proxy reaches a server.
 const BACKEND: &str = "https://backend.localhost";
 
-/// The backend of a stage as the proxy leads to it: behind TLS, under a name at which nothing else listens.
+/// The backend of a fixture as the proxy reaches it: behind TLS, under a name at which nothing else listens.
 struct ProxiedBackend {
     roots: PathBuf,
     _serving: JoinSet<()>,
@@ -95,7 +95,7 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
         !tunnels.is_empty() && tunnels.iter().all(|to| to == "backend.localhost:443"),
         "{tunnels:?}"
     );
-    // What is on this machine is reached directly.
+    // The runner reaches servers on this machine without the proxy.
     let dead = [("ALL_PROXY", "http://127.0.0.1:1".as_ref())];
     let ended = RunningProgram::start_with(&setup.setting, &["--once"], &dead)
         .end()
@@ -117,10 +117,10 @@ async fn calls_and_the_wake_up_socket_go_through_the_proxy_of_the_configuration(
         "the device was paired directly, on this machine"
     );
     let behind = ProxiedBackend::the(&proxy, &setup).await;
-    // Goes before the environment.
+    // The configuration takes precedence over the environment.
     let elsewhere = [("HTTPS_PROXY", "http://127.0.0.1:1".as_ref())];
     let runner = RunningProgram::start_with(&behind.setting(&setup), &["run"], &elsewhere);
-    // By then there is a journal to read.
+    // By then the journal exists and can be read.
     runner.logs("the runner is up").await;
     wait_until("the socket", || {
         setup.journal_note("backend_link").as_deref() == Some("up")

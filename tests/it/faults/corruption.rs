@@ -1,5 +1,5 @@
-//! A journal whose file was damaged: what was not synced may go, a damaged file is put aside and what can be read of
-//! it goes on in a new one, and whatever is in doubt is not run again.
+//! Damaged journal files. A torn log costs only writes that were not synced. A damaged file is set aside, and its
+//! readable rows are carried over to a new one. A request that may have run is not run again.
 
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ async fn f13_a_torn_end_of_the_log_costs_only_what_was_not_synced() {
     }
 }
 
-/// A closed journal of 300 requests, every tenth unfinished.
+/// Writes and closes a journal of 300 requests, of which every tenth is unfinished.
 async fn write_journal(folder: &Path) -> PathBuf {
     let file = folder.join("journal.sqlite3");
     let journal = Journal::open_for_last_backend(&file).expect("opens");
@@ -192,16 +192,16 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
                 );
                 (salvage.kept, salvage.lost)
             }
-            // A page that nothing stands on.
+            // No table uses this page.
             None => (300, Some(0)),
         };
-        // Where the tables themselves cannot be found, nobody knows how much was in them.
+        // If the tables themselves cannot be found, the number of lost rows is unknown.
         assert!(
             lost.is_none_or(|lost| kept + lost == 300),
             "page {page}: {kept} kept, {lost:?} lost"
         );
-        // A page takes the rows with it that stood on it; one that leads to others takes all, and the backend still
-        // lists what is open of them.
+        // A damaged leaf page loses its own rows. A damaged inner page loses all rows, and the backend still lists the
+        // open requests among them.
         assert!(kept >= 200 || kept == 0, "page {page}: only {kept} kept");
         leading += u32::from(kept == 0);
         in_part += u32::from(kept < 300 && kept > 0);
@@ -235,9 +235,9 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
         let waiting = reader.accepted_requests().expect("recovery can read it");
         assert!(
             waiting.is_empty(),
-            "what was in doubt is not taken for waiting"
+            "a request that may have run is not taken for waiting"
         );
-        // It takes new requests as any journal does.
+        // The new journal accepts requests.
         accept_requests(&journal, &["new".to_owned()], ToolEffect::Executes).await;
     }
     assert!(
@@ -248,7 +248,7 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing() {
-    // Of a file whose first page is damaged nothing can be read.
+    // If page 0 is damaged, nothing in the file can be read.
     for page in [0, 1, 4, 9] {
         let setup =
             RunnerFixture::with_config("[limits]\nlease_ms = 1000\nlease_renew_ms = 300\n").await;
@@ -307,7 +307,7 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
 async fn f14_a_swap_that_a_crash_cut_off_is_ended_by_the_next_start() {
     let dir = tempfile::tempdir().expect("a folder");
     let place = |name: &str| dir.path().join(name);
-    // The damaged file is put aside, its log is not, and the new one has not got its name.
+    // The state after the crash: the damaged file is set aside, its log is not, and the new file has a temporary name.
     let elsewhere = tempfile::tempdir().expect("a folder");
     let whole = write_journal(elsewhere.path()).await;
     std::fs::write(place("journal.sqlite3.broken-1"), b"damaged").expect("written");

@@ -1,5 +1,5 @@
-//! A disk that is full, read-only or does not keep what it is given. Nothing is lost or damaged, nothing new is begun,
-//! what was begun is finished and delivered, and the runner says what it lacks.
+//! A disk that is full, read-only or loses writes. No data is lost or damaged, and no new call starts. The runner
+//! finishes and delivers the calls that have started, and reports the cause.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::harness::process::{ProcessSetting, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// A small disk, as long as it lives. Only root can make one.
+/// A small tmpfs disk, mounted until the value is dropped. Only root can mount one.
 pub(crate) struct SmallDisk {
     pub at: PathBuf,
 }
@@ -35,7 +35,7 @@ impl SmallDisk {
         mounted.then_some(Self { at })
     }
 
-    /// Leaves no room at all.
+    /// Fills the disk completely.
     pub fn fill(&self) {
         let mut ballast = File::options()
             .append(true)
@@ -62,7 +62,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A stage whose home is on a small disk.
+/// A fixture whose home is on a small disk.
 struct SmallHomeFixture {
     disk: SmallDisk,
     setting: ProcessSetting,
@@ -107,7 +107,7 @@ impl SmallHomeFixture {
         status.json()["degraded"].to_string()
     }
 
-    /// What the last heartbeat said.
+    /// Returns the health of the last heartbeat.
     fn health(&self) -> String {
         let db = self.stage.database();
         db.query_row("select health from presence", [], |row| row.get(0))
@@ -130,7 +130,7 @@ async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
     let is_root = rustix::process::geteuid().is_root();
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
     let state_text = below.to_str().expect("text");
-    // For root a mode proves nothing.
+    // Root ignores file modes, so it needs a read-only mount instead.
     let before: &[&str] = if is_root {
         &["unshare", "-m", "sh", "-c", script, state_text]
     } else {
@@ -150,11 +150,11 @@ async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
     assert_eq!(ended.code, Some(73), "{ended:?}");
     assert!(
         ended.log.contains(state_text),
-        "it says what cannot be written: {ended:?}"
+        "it names the folder that cannot be written: {ended:?}"
     );
     assert!(setup.caller.result(&id).await.is_none());
     assert_eq!(setup.read("effects"), "");
-    // The same home on a disk that can be written again.
+    // The same home, writable again.
     let _runner = setup.run();
     assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
@@ -181,7 +181,7 @@ async fn f16_a_disk_that_is_full_when_a_page_comes_is_waited_for() {
     cramped.wait_for_heartbeat("\"degraded\":[\"disk\"]").await;
     assert_eq!(cramped.degraded_reason().await, "[\"disk\"]");
     assert_eq!(cramped.reserve(), 0, "it was given up");
-    // Others take what was given up.
+    // Other programs take the space that the reserve freed.
     cramped.disk.fill();
     let later = cramped
         .stage
@@ -220,7 +220,8 @@ async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
         .stage
         .ask(ToolCall::bash("echo ran >> effects"))
         .await;
-    // A poll that was held when room ran short may still bring one request; it is taken and not begun.
+    // A poll that was held when space ran short may still bring one request. The runner accepts it and does not start
+    // it.
     let said = RunningProgram::start(&cramped.setting, &["status"])
         .end()
         .await
@@ -252,7 +253,7 @@ async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
         "{answer:?}"
     );
     let warnings = answer.payload["meta"]["warnings"].to_string();
-    // What the reserve leaves free may be enough for the snapshot, and then nothing is missing.
+    // The freed reserve may leave enough space for the snapshot. Then the call can be undone.
     let has_snapshot = !warnings.contains("cannot be undone: no snapshot");
     assert_eq!(cramped.reserve(), 0, "it was given up for this");
     cramped.wait_for_heartbeat("\"degraded\":[\"disk\"]").await;
@@ -269,12 +270,12 @@ async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
         "ok"
     );
     assert_eq!(cramped.stage.read("effects"), "ran\n");
-    // What the audit had no room for was kept for it.
+    // The runner held back the audit rows for which there was no space, and writes them now.
     let rows = || {
         std::fs::read_to_string(cramped.setting.home.join("state/audit.jsonl")).unwrap_or_default()
     };
     let answered = |row: &str| row.contains("\"answered\"") && row.contains(&id);
-    wait_until("the row of its end", || rows().lines().any(answered)).await;
+    wait_until("its audit row", || rows().lines().any(answered)).await;
     let verified = RunningProgram::start(&cramped.setting, &["audit", "verify"])
         .end()
         .await;
@@ -359,7 +360,7 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
             .logs("the journal goes on in a file that was looked at")
             .await;
         runner.kill();
-        // What a sync that came after the failed one has promised stands.
+        // A record that a sync after the failed one confirmed is durable.
         powered.disk.lose_power(None);
         assert_eq!(
             request_state(powered.on_disk().as_ref(), &id),

@@ -1,5 +1,5 @@
-//! A disk under a folder that can lose its power: what is on it is what was synced (`power_cut.c`), and of the rest
-//! as much as chance would have it. Not here: what is asked of the program that wrote to it.
+//! A simulated disk below a folder that can lose its power (`power_cut.c`). Synced data survives, and of the rest a
+//! random part does.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,31 +13,31 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use super::preload::compile_library;
 use crate::harness::process::PROGRAM;
 
-/// When the power fails, and which syncs do.
+/// The sync at which the power fails, and the syncs that fail.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PowerFailure {
-    /// At which sync; never at 0.
+    /// The number of the sync at which the power fails; 0 for never.
     pub cut_at: u32,
-    /// After that sync has done its work, not before.
+    /// Cuts the power after that sync has taken effect, not before.
     pub after: bool,
-    /// Of files with this in their path, these syncs (from, to) are refused.
+    /// The syncs that fail: a part of the file's path, and the first and last number among such files.
     pub refuse: Option<(&'static str, u32, u32)>,
 }
 
-/// The library that watches the syncs, compiled once.
+/// Returns the library that intercepts the syncs, compiled once.
 fn build_library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| compile_library("power_cut"))
 }
 
-/// A folder and what of it is durable.
+/// A folder, and a store with the durable part of it.
 pub struct DurableDisk {
     root: PathBuf,
     store: PathBuf,
 }
 
 impl DurableDisk {
-    /// All that is below the folder now is durable.
+    /// Starts with everything below the folder durable.
     pub fn under(root: &Path, store: &Path) -> Self {
         let disk = Self {
             root: root.canonicalize().expect("there"),
@@ -47,7 +47,7 @@ impl DurableDisk {
         disk
     }
 
-    /// The variables for a program that writes to this disk.
+    /// Returns the environment variables for a program that writes to this disk.
     pub fn variables(&self, mishap: PowerFailure) -> Vec<(&'static str, OsString)> {
         let mut variables = vec![
             ("LD_PRELOAD", build_library().into()),
@@ -67,7 +67,7 @@ impl DurableDisk {
         variables
     }
 
-    /// Everything that is there now has reached the disk.
+    /// Makes everything below the folder durable.
     pub fn settle(&self) {
         let _ = fs::remove_dir_all(&self.store);
         for folder in ["files", "names"] {
@@ -102,7 +102,7 @@ impl DurableDisk {
             .join(format!("%{}", inner.replace('/', "%")))
     }
 
-    /// The power fails: what was never synced is lost, or, where `chance` is asked, some of it.
+    /// Cuts the power: all unsynced data is lost, or with `chance` a random part of it.
     pub fn lose_power(&self, mut chance: Option<&mut dyn FnMut() -> bool>) {
         let after = self.root.with_extension("after");
         let _ = fs::remove_dir_all(&after);
@@ -135,7 +135,7 @@ impl DurableDisk {
         for (name, (key, is_folder)) in names {
             let (old, new) = (from.join(&name), to.join(&name));
             if is_folder {
-                // One that is gone by now is empty on the disk for all that the runner does with its folders.
+                // A folder that is gone by now is empty on the disk, as far as the runner uses its folders.
                 if old.is_dir() {
                     copy_mode(&old, &new);
                     let inner = [inner, &name].join("/");
@@ -160,7 +160,7 @@ impl DurableDisk {
     }
 }
 
-/// Names that were changed and not synced may be as before or as after, each for itself.
+/// Decides for each changed and unsynced name whether the disk has the old or the new entry.
 fn by_chance(
     names: &mut BTreeMap<String, (String, bool)>,
     from: &Path,
@@ -185,7 +185,7 @@ fn by_chance(
     }
 }
 
-/// Of what was written and not synced each sector may have reached the disk or not, and so may the length.
+/// Decides for each changed and unsynced sector, and for the length, whether the disk has the old or the new state.
 fn tear_write(durable: &mut Vec<u8>, now: &[u8], chance: &mut dyn FnMut() -> bool) {
     const SECTOR: usize = 512;
     if chance() {
@@ -206,7 +206,7 @@ fn copy_mode(from: &Path, to: &Path) {
     fs::set_permissions(to, mode).expect("set");
 }
 
-/// Which file this is, whatever its name: its inode and its birth, as the library writes them.
+/// Identifies a file under any name: by its inode and birth time, as the library writes them.
 fn key_of(path: &Path) -> String {
     let name = OsStr::from_bytes(path.as_os_str().as_bytes());
     let seen = statx(

@@ -1,4 +1,5 @@
-//! Pages that repeat, reorder, change or go back, and cancels of what is over: no loss, no repeat.
+//! Pages of events that repeat, reorder, change or go back, and cancels of finished requests: no request is lost or run
+//! twice.
 
 use punie_dev_backend::InjectedFault;
 use punie_engine::journal::RequestState;
@@ -10,7 +11,7 @@ use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// Offers everything again: the next page sends the runner back to the beginning. Two requests are spent on it.
+/// Makes the backend offer all events again: its next page sends the runner back to the start. Uses up two requests.
 async fn redeliver_events(setup: &RunnerFixture) {
     setup
         .faults
@@ -31,7 +32,7 @@ async fn redeliver_events(setup: &RunnerFixture) {
 async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
-    // Taken and not begun: without a claim nothing with effects begins.
+    // Accepted but not started: without a claim, no call with effects starts.
     relay.rule(|path, _| {
         if path == "events:claim" {
             CallFate::Unheard
@@ -52,7 +53,7 @@ async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
         .wait_for_state(&asked[2], RequestState::Accepted)
         .await;
     runner.kill();
-    // The backend never heard that it was taken: it offers all of it anew, twice over.
+    // As if the backend had not received the new cursor: it offers all requests again, each of them twice.
     let journal = rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))
         .expect("opens");
     journal
@@ -90,7 +91,7 @@ async fn f38_the_same_request_twice_in_a_page_runs_once() {
         setup.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id), (1, 1));
     }
-    // And while it runs.
+    // The same while the runner runs.
     let id = setup
         .ask(ToolCall::bash("echo 5 >> effects").of("talk"))
         .await;
@@ -133,7 +134,7 @@ async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered()
 async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_nothing() {
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
-    // Nothing else may find what the pages lose.
+    // The listing of open requests must not find a request that the pages lose.
     relay.rule(|path, _| {
         if path == "events:listOpenIds" {
             CallFate::Unheard
@@ -197,7 +198,7 @@ async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
         );
     }
     assert_eq!(setup.read("effects"), "0\n1\n2\n3\n4\n");
-    // Five answers, the first page, and one poll a second beside: not thousands.
+    // Five answers, the first page, and one poll a second besides: not thousands.
     assert!(setup.faults.calls("events:listForDevice") < 300);
 }
 
@@ -211,7 +212,7 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
     assert_eq!(setup.caller.cancel(&id).await, "finished");
     assert_eq!(setup.caller.cancel("never-was").await, "unknown");
     runner.kill();
-    // A cancel of a request that this device never saw, and one of a finished request: as redelivery may bring them.
+    // Redelivery may bring a cancel of a request that this device never received, and a cancel of a finished one.
     setup.stop_backend().await;
     let db = setup.database();
     for strange in ["never-was", id.as_str()] {
@@ -249,7 +250,7 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
     );
 }
 
-/// Waits until the audit has a row about this request that says so.
+/// Waits until the audit has a row with this event about this request.
 async fn expect_audit_row(setup: &RunnerFixture, id: &str, event: &str) {
     let rows = setup.setting.home.join("state/audit.jsonl");
     let says_so = |line: &str| {
@@ -265,10 +266,10 @@ async fn expect_audit_row(setup: &RunnerFixture, id: &str, event: &str) {
     wait_until(&format!("{event} of {id} in the audit"), told).await;
 }
 
-/// Waits until the log says of each of these that its cancel changed nothing.
+/// Waits until the log reports for each of these requests that its cancel changed nothing.
 async fn expect_log_lines(runner: &RunningProgram, ids: &[&str]) {
     for id in ids {
         let says_so = |line: &str| line.contains("a cancel changes nothing") && line.contains(id);
-        wait_until("the note", || runner.log().lines().any(says_so)).await;
+        wait_until("the log line", || runner.log().lines().any(says_so)).await;
     }
 }

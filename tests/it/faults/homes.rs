@@ -1,4 +1,4 @@
-//! A home that is not where it belongs.
+//! A home folder that was copied, or that belongs to another machine.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::harness::process::{ProcessSetting, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// The processes that the backend knows of the device.
+/// Returns the number of processes that the backend lists for the device.
 fn count_processes(setup: &RunnerFixture) -> usize {
     let text: Option<String> = setup
         .database()
@@ -64,7 +64,7 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
     })
     .await;
 
-    // A pause is told with a beat, at once.
+    // A pause sends a heartbeat at once.
     let paused = RunningProgram::start(&copy, &["pause"]).end().await;
     assert_eq!(paused.code, Some(0), "{paused:?}");
     assert_eq!(setup.command(&["pause"]).await.code, Some(0));
@@ -90,7 +90,7 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
     is_told(&setup, false).await;
 
-    // One that crashed and is started again is no second one.
+    // A process that replaces a crashed one is not a second process.
     original.kill();
     let again = setup.run();
     wait_until("the first beat after the crash", || {
@@ -98,7 +98,7 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
     })
     .await;
     assert_eq!(setup.command(&["pause"]).await.code, Some(0));
-    wait_for_some("a beat that tells of the pause", async || {
+    wait_for_some("a heartbeat that reports the pause", async || {
         let health = setup.caller.health().await;
         health["degraded"]
             .as_array()?
@@ -126,7 +126,7 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
         return;
     }
     let id = setup.ask(ToolCall::bash("echo ran > ran")).await;
-    // As the machine that it was copied from has it.
+    // The id of the machine that the home was copied from.
     record["machine"] = "00112233445566778899aabbccddeeff".into();
     let copied = record.to_string();
     std::fs::write(&file, &copied).expect("written");
@@ -166,6 +166,6 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
     );
     assert!(
         setup.caller.result(&id).await.is_none(),
-        "the other device's is the other device's to answer"
+        "only the other device may answer its request"
     );
 }

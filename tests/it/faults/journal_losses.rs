@@ -1,5 +1,5 @@
-//! A journal that is locked, changed in its schema, cut, emptied or removed before a start of the whole program: it starts,
-//! and the owner is told. Not here: what is carried over of a damaged file (corruption).
+//! A journal that is locked, cut, emptied, removed or changed in its schema before the whole program starts. The
+//! program starts all the same, and tells the owner. Not here: the rows carried over from a damaged file (corruption).
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 
-/// A device that has answered this request and was stopped.
+/// Returns a device that was stopped after it answered a request, and the request's id.
 async fn stopped_device() -> (RunnerFixture, String) {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
@@ -23,7 +23,7 @@ fn journal_file(setup: &RunnerFixture) -> PathBuf {
     setup.setting.home.join("state/journal.sqlite3")
 }
 
-/// Starts a runner, and waits until it has answered a request.
+/// Starts a runner and waits until it has answered a request.
 async fn start_and_answer(setup: &RunnerFixture) -> crate::harness::process::RunningProgram {
     let runner = setup.run();
     let answer = setup.caller.call_and_wait(ToolCall::bash("true")).await;
@@ -40,7 +40,7 @@ async fn a_start_waits_for_a_journal_that_another_process_keeps_locked_and_says_
             .execute_batch(&format!("pragma locking_mode = {mode}; begin exclusive"))
             .expect("locked");
         if mode == "exclusive" {
-            // It cannot be read, either.
+            // An exclusive lock keeps readers out too.
             let status = setup.command(&["status"]).await;
             assert!(
                 status.log.contains(

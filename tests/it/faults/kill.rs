@@ -1,6 +1,5 @@
-//! The runner is killed at a named point, and another one takes over: what has effects has them once, each request has
-//! one result, and nothing of the runner's is left lying about. Not here: kills of commands, whose effects nobody can
-//! tell (runner::crashes).
+//! Kills of the runner at a named point. The next runner takes over: each effect happens once, each request has one
+//! result, and no temporary file is left. Not here: kills while a command runs (runner::crashes).
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -14,7 +13,7 @@ use crate::harness::relay::Relay;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// Three files change, one goes, one moves.
+/// A patch that updates, adds, moves and deletes files.
 const PATCH: &str = "*** Begin Patch
 *** Update File: one.txt
 @@
@@ -33,7 +32,7 @@ const PATCH: &str = "*** Begin Patch
 *** End Patch
 ";
 
-/// What is asked for, with the files before and after it.
+/// A call, with the files before and after it.
 struct KillCase {
     ask: fn() -> ToolCall,
     before: &'static [(&'static str, &'static str)],
@@ -60,7 +59,7 @@ const OVER: KillCase = KillCase {
     before: &[("note.txt", "old\n")],
     after: &[("note.txt", "new\n")],
 };
-// Twice it would be there twice.
+// A second run of this edit would show: it is not idempotent.
 const EDIT: KillCase = KillCase {
     ask: || {
         ToolCall::new(
@@ -87,7 +86,7 @@ const MANY: KillCase = KillCase {
     ],
 };
 
-/// How often a call ran and whether its result was found afterwards.
+/// The number of runs of a call, and whether recovery found its effect.
 type Course = (u64, bool);
 const ONCE: Course = (1, false);
 const AGAIN: Course = (2, false);
@@ -101,7 +100,7 @@ fn course_of_answer(answer: &CallAnswer) -> Course {
     )
 }
 
-/// The files of a folder with their content, in order.
+/// Returns the files of a folder with their content, sorted by name.
 fn read_tree(root: &Path) -> Vec<(String, String)> {
     fn walk(root: &Path, folder: &Path, found: &mut Vec<(String, String)>) {
         for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -139,7 +138,7 @@ fn owned_pairs(files: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Asks, lets the runner be killed at this point, and another one answer.
+/// Sends a call, lets the runner be killed at this point, and returns the answer of the next runner.
 async fn killed_at(
     setup: &RunnerFixture,
     relay: &Relay,
@@ -158,7 +157,7 @@ async fn killed_at(
     (id, answer)
 }
 
-/// Each case, killed at this point: the files are as they shall be, and the call went so.
+/// Checks that each case, killed at this point, ends with the expected files and took the expected course.
 async fn check_kill_point(point: &str, expected: Course, cases: &[KillCase]) {
     for case in cases {
         let setup = RunnerFixture::new().await;
@@ -300,7 +299,7 @@ async fn what_leads_out_of_the_workspace_by_now_is_not_touched() {
     assert_eq!(read_tree(&outside), there);
 }
 
-/// A repository with one commit and a file to commit.
+/// Creates a repository with one commit and an uncommitted change.
 fn make_repository(setup: &RunnerFixture) {
     setup.write("a.txt", "one\n");
     for args in [
@@ -441,7 +440,7 @@ async fn f67_a_read_that_ends_the_runner_each_time_is_parked_and_others_proceed(
         let ended = setup.run_armed(&setup.setting.url, &points).end().await;
         assert_eq!(ended.code, None, "life {life}: {ended:?}");
     }
-    // Whatever runs beside it when the runner ends is cut off too, and counted.
+    // A call that runs beside the read is cut off too each time, and counted. So this one comes only now.
     let other = setup.ask(read("two")).await;
     let _runner = setup.run_armed(&setup.setting.url, &points);
     let answer = setup.answer(&id).await;
@@ -455,7 +454,7 @@ async fn f67_a_read_that_ends_the_runner_each_time_is_parked_and_others_proceed(
     );
 }
 
-/// A small generator, so that a seed tells the whole story.
+/// Random numbers from a seed (xorshift64), so that a failed run can be repeated.
 struct SeededNumbers(u64);
 
 impl SeededNumbers {
@@ -503,7 +502,7 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
         edits.push(asked[asked.len() - 3].clone());
         let point = POINTS[usize::try_from(dice.roll(9)).expect("small")];
         let mut runner = setup.run_armed(&relay.url, &format!("{point}=kill@{}", 1 + dice.roll(3)));
-        // Not every point is reached so often: then the last answer is its end.
+        // A round may not reach its point this often. Then it ends with the last answer.
         wait_until("the runner's end", || {
             let answered = asked
                 .iter()
@@ -525,7 +524,7 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
     }
     for (round, edit) in edits.iter().enumerate() {
         let there = setup.read(&format!("list-{round}.txt"));
-        // One that ran at three kills is given up, and has changed nothing.
+        // An edit that ran at three kills is given up, and has changed nothing.
         let given_up = setup.answer(edit).await.outcome != "ok";
         assert_eq!(
             there,

@@ -1,5 +1,5 @@
-//! The log's file is renamed, removed or cannot be written: the log goes on where it can, requests always. Its form is
-//! JSON where that is wanted.
+//! A log file that is renamed, removed or cannot be written: the runner logs where it can, and always answers requests.
+//! The format is JSON where the configuration or the flag asks for it.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -91,7 +91,7 @@ async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
         let lines = log.lines().map(serde_json::from_str);
         let lines: Vec<Value> = lines.collect::<Result<_, _>>().expect("JSON on every line");
         let is_answer = |line: &&Value| line["message"] == "a call was answered";
-        let answered = lines.iter().find(is_answer).expect("it was waited for");
+        let answered = lines.iter().find(is_answer).expect("a line for the answer");
         assert_eq!(answered["level"], "INFO", "{answered}");
         assert_eq!(answered["target"], "punie_runner::answered", "{answered}");
         assert_eq!(answered["fields"]["request.id"], json!(id), "{answered}");

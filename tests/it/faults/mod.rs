@@ -1,4 +1,5 @@
-//! The faults of the delivery promises' catalogue, each injected: `fNN` in a test's name is the fault's number.
+//! Injects each fault of the delivery catalogue (`docs/contributing/faults.md`): `fNN` in a test's name is the fault's
+//! number.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -40,7 +41,7 @@ mod upgrade;
 use crate::harness::process::RunningProgram;
 use crate::harness::wait::wait_until;
 
-/// The waits after failed polls that a runner has announced, in milliseconds.
+/// Returns the waits that a runner announced after failed polls, in milliseconds.
 fn announced_waits(runner: &RunningProgram) -> Vec<u64> {
     let log = runner.log();
     let numbers = log
@@ -56,7 +57,7 @@ fn announced_waits(runner: &RunningProgram) -> Vec<u64> {
         .collect()
 }
 
-/// Waits until so many polls more have failed.
+/// Waits until this many more polls have failed.
 async fn polls_fail(runner: &RunningProgram, more: usize) {
     let failed = || runner.log().matches("could not be polled").count();
     let before = failed();

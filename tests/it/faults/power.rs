@@ -1,5 +1,5 @@
-//! Power cuts: after one the disk has what was synced, and of the rest what chance would have it. What was promised
-//! is known all the same, and nothing with effects is done twice.
+//! Power cuts: the disk has all synced data, and a random part of the rest. The runner still knows every request that
+//! it accepted, and no effect happens twice.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,10 +16,10 @@ use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// Leases that a test can wait for: the one of a life that was cut off must run out.
+/// Short leases: a test must wait until the lease of a process that was cut off has run out.
 const SHORT_LEASES: &str = "[limits]\nlease_ms = 1000\nlease_renew_ms = 300\n";
 
-/// A stage whose home is on a disk that loses its power.
+/// A fixture whose home is on a disk that can lose its power.
 pub struct PoweredFixture {
     pub stage: RunnerFixture,
     pub relay: Relay,
@@ -56,7 +56,7 @@ impl PoweredFixture {
         self.stage.setting.home.join("state/journal.sqlite3")
     }
 
-    /// What the disk has of the journal; it must be sound.
+    /// Returns the journal as the disk has it, if it has one. Checks that the file is sound.
     pub fn on_disk(&self) -> Option<JournalReader> {
         let path = self.journal();
         if path.metadata().map_or(0, |file| file.len()) == 0 {
@@ -90,7 +90,7 @@ impl PoweredFixture {
 
 pub fn request_state(journal: Option<&JournalReader>, id: &str) -> Option<RequestState> {
     let id = RequestId::parse(id).expect("an id");
-    // A file that was cut off while it was made has no tables.
+    // A file that was cut off while it was created has no tables.
     journal?.request_record(&id).ok()?.map(|life| life.state)
 }
 
@@ -261,12 +261,11 @@ async fn a_journal_at_rest_is_one_file_with_nothing_beside() {
     );
 }
 
-/// Figures that a seed decides.
+/// Random numbers from a seed (SplitMix64).
 struct SeededNumbers(u64);
 
 impl SeededNumbers {
     fn roll(&mut self, sides: u64) -> u64 {
-        // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -284,7 +283,7 @@ fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
     assert!(copied.expect("cp").success());
 }
 
-/// Asks for a mix of reads and effects; which effect each is, where it is one.
+/// Sends a mix of reads and effects, and records the mark of each effect. Returns the ids of the new requests.
 async fn ask_mixed(
     powered: &PoweredFixture,
     asked: &mut BTreeMap<String, Option<String>>,
@@ -319,7 +318,7 @@ async fn ask_mixed(
     new
 }
 
-/// How often each effect happened.
+/// Counts how often each effect happened.
 fn count_effects(powered: &PoweredFixture) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for line in powered.stage.read("effects").lines() {
@@ -328,7 +327,8 @@ fn count_effects(powered: &PoweredFixture) -> BTreeMap<String, usize> {
     counts
 }
 
-/// So many cuts, each at another sync, the odd ones with half of what was not synced on the disk all the same.
+/// Cuts the power this many times, at random syncs. In odd rounds, half of the unsynced data reaches the disk all the
+/// same.
 async fn cut_power(cuts: u32) {
     let powered = PoweredFixture::new().await;
     powered.stage.write("found.txt", "it is there\n");
@@ -397,7 +397,7 @@ async fn cut_power(cuts: u32) {
     );
 }
 
-/// What the backend saw claimed, and what was done, the disk knows.
+/// Checks that the disk knows every claim that the backend granted, and every effect that happened.
 fn forgets_nothing(powered: &PoweredFixture, asked: &BTreeMap<String, Option<String>>, round: u32) {
     let journal = powered.on_disk();
     let counts = count_effects(powered);

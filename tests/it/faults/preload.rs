@@ -1,10 +1,10 @@
-//! Libraries that change what the system tells one program (`LD_PRELOAD`). Not here: what a test does with them.
+//! Libraries that change the answers of the system to one program (`LD_PRELOAD`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles a C file of this folder; returns the library.
+/// Compiles a C file of this folder, and returns the path of the library.
 pub fn compile_library(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let draft = folder.join(format!("{name}-{}.so", std::process::id()));

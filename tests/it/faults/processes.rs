@@ -1,4 +1,4 @@
-//! Processes that will not end, moved away, or are somebody else's.
+//! Processes that ignore signals, leave their session, or belong to another program.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,13 +17,13 @@ use crate::harness::tools;
 use crate::harness::wait::wait_until;
 use crate::harness::whole::all_tools;
 
-/// Whether a process is gone, or only waits to be reaped.
+/// Returns whether a process is gone or a zombie.
 fn is_over(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.map_or(true, |stat| stat.contains(") Z "))
 }
 
-/// A number of seconds that nobody else sleeps.
+/// Returns a number of seconds that no other process sleeps.
 fn process_marker(fault: u32) -> String {
     format!("7{:07}{fault:03}", std::process::id())
 }
@@ -53,7 +53,7 @@ async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered(
         "{text}"
     );
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true);
-    // How long it may have taken is the sum of these.
+    // The sum of these is the longest time that the stop may take.
     let graces: Duration = StopSequence::for_cancel()
         .stop_steps()
         .iter()
@@ -108,8 +108,8 @@ async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
         .caller
         .call_and_wait(ToolCall::bash(&format!("sleep {marker} & echo hi")))
         .await;
-    // It still holds the output while the answer is here.
-    wait_until("its own program", || {
+    // The process still holds the output when the answer arrives.
+    wait_until("the process in the background", || {
         processes_with_argument(&marker).len() == 1
     })
     .await;
@@ -148,13 +148,13 @@ async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
             row.get::<_, String>(0)
         })
     };
-    // The command may be quicker than the note of it.
-    wait_until("a note of the child", || identity().is_ok()).await;
+    // The command may write its file before the runner has recorded the child.
+    wait_until("a record of the child", || identity().is_ok()).await;
     runner.kill();
     let mut stranger = Command::new("sleep").arg("600").spawn().expect("a process");
     let recorded = identity().expect("one child");
     let db = journal();
-    // Its id was given out again: same boot, another start.
+    // Another process has the id now: same boot, another start time.
     let (boot, _) = recorded.split_once(':').expect("parts");
     let reused = format!("{boot}:{}:1", stranger.id());
     assert_eq!(
@@ -316,7 +316,7 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
     for name in ["shell", "ends", "leaves"] {
         shells.push(setup.line(&format!("begun.{name}")).await);
     }
-    // Well before the limit, also on a slow machine: otherwise this shows nothing.
+    // The commands must run well before the limit, also on a slow machine: otherwise the test shows nothing.
     assert!(since.elapsed() < Duration::from_millis(LIMIT_MS));
     runner.signal(Signal::STOP);
     setup.write("go", "");

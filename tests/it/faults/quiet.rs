@@ -1,4 +1,4 @@
-//! A backend that asks for patience gets it, from every call of the runner.
+//! A backend that asks for longer waits: every call of the runner obeys.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ const FUNCTIONS: [&str; 7] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
     let setup = RunnerFixture::new().await;
-    // At an address where none was opened, a session has to be.
+    // At a new address the runner has no session, and must open one.
     let relay = Relay::before(&setup.setting.url).await;
     let mut refused = BTreeSet::new();
     relay.rule(move |path, _| {
@@ -68,7 +68,7 @@ async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
         };
         httpdate::fmt_http_date(at.expect("a date"))
     };
-    // What the header says, and between how many milliseconds the next poll comes. The configured back-off ends at 200.
+    // The header, with the least and the most milliseconds until the next poll. The configured back-off ends at 200.
     for (retry_after, least, most) in [
         (date(300), 200_000, 330_000),
         (date(-300), 0, 4 * 200),
@@ -94,7 +94,7 @@ async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     const CALLS: usize = 12;
-    // One runner in a storm: all its calls share one budget of repeats.
+    // All calls of one runner share one budget of retries.
     let setup = RunnerFixture::new().await;
     setup.configure("error_cap_ms = 200", "error_cap_ms = 600000");
     let relay = Relay::before(&setup.setting.url).await;
@@ -103,7 +103,7 @@ async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     let calls = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&calls);
     relay.rule(move |path, _| {
-        *counted.lock().expect("whole") += usize::from(path == "events:claim");
+        *counted.lock().expect("not poisoned") += usize::from(path == "events:claim");
         match path {
             "events:claim" => CallFate::say(
                 "503 Service Unavailable",
@@ -124,16 +124,16 @@ async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     for id in &asked {
         setup.wait_for_state(id, RequestState::Accepted).await;
     }
-    // Each call asks once, and what they repeat soon is together no more than the reserve and a fifth of what succeeded:
-    // without a budget each of them would go on doubling from 20 ms.
+    // Each call asks once. All early retries together stay within the initial budget and a fifth of the successes.
+    // Without a budget, each call would retry from 20 ms on, in doubling intervals.
     wait_until("the first claims", || {
-        *calls.lock().expect("whole") >= CALLS
+        *calls.lock().expect("not poisoned") >= CALLS
     })
     .await;
     for _ in 0..3 {
         setup.status().await;
     }
-    let made = *calls.lock().expect("whole");
+    let made = *calls.lock().expect("not poisoned");
     assert!(made <= CALLS + 40, "{made} claims");
     assert_eq!(setup.read("effects"), "");
 }

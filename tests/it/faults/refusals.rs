@@ -1,4 +1,4 @@
-//! Refused credentials, a clock that is off, a lease that is gone: nothing is lost, and nobody is pestered.
+//! Refused credentials, a wrong clock, a lost lease: no result is lost, and the backend is not flooded.
 
 use punie_dev_backend::InjectedFault;
 use punie_engine::journal::RequestState;
@@ -9,7 +9,7 @@ use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// A command that begins, says so in a file, and ends when `go` is there.
+/// A command that writes a file when it begins, and ends when `go` exists.
 fn gated_call(name: &str) -> ToolCall {
     ToolCall::bash(&format!(
         "echo ran >> {name}; until [ -e go ]; do sleep 0.02; done"
@@ -56,7 +56,7 @@ async fn f34_a_refused_refresh_is_not_tried_by_each_and_the_outbox_is_kept() {
     setup.configure("unauthorized_ms = 200", "unauthorized_ms = 3600000");
     let relay = Relay::before(&setup.setting.url).await;
     relay.rule(|_, _| CallFate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}"));
-    // The look at what is open, the poll, the heartbeat and the catalog all begin at once.
+    // The listing of open requests, the poll, the heartbeat and the catalog all start at once.
     let runner = setup.run_at(&relay.url);
     runner.logs("refuses this device").await;
     runner.logs("could not be polled").await;
@@ -68,7 +68,7 @@ async fn f34_a_refused_refresh_is_not_tried_by_each_and_the_outbox_is_kept() {
     );
     assert!(
         relay.calls("events:listForDevice").len() <= 1,
-        "and then it is left alone"
+        "the runner polls no further after the refusal"
     );
 }
 
@@ -86,7 +86,7 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
     setup.write("go", "");
     setup.wait_for_state(&first, RequestState::Finished).await;
     runner.logs("refuses this device").await;
-    // It comes by the poll that was held since before, and is not claimed any more.
+    // The poll that was held since before brings the request. The runner accepts it and no longer claims it.
     let second = setup.ask(ToolCall::bash("echo ran >> second")).await;
     setup.wait_for_state(&second, RequestState::Accepted).await;
     let claims = relay.calls("events:claim").len();
@@ -102,7 +102,7 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
     assert_eq!(relay.calls("devices:openSession").len(), opened + 1);
     assert!(
         relay.calls("events:appendResult").len() <= 1,
-        "results wait"
+        "the refused post is not repeated"
     );
     assert_eq!(
         (setup.read("second").as_str(), setup.state(&first)),
@@ -110,7 +110,7 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
     );
     runner.kill();
 
-    // A command says so with the exit code for it, and everything is kept for better times.
+    // `--once` ends with the exit code for a refusal, and everything stays stored for later.
     let ended = setup.command_at(&relay.url, &["--once"]).await;
     assert_eq!(ended.code, Some(77), "{ended:?}");
     relay.rule(|_, _| CallFate::Pass);
@@ -135,7 +135,8 @@ async fn f54_w78_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
         setup.once().await;
         assert_eq!(setup.answer(&fresh).await.outcome, "ok");
         assert_eq!(setup.answer(&old).await.verdict(), ("error", "expired"));
-        // One to know the time before judging a deadline, one to say goodbye: no signature was refused as stale.
+        // One heartbeat learns the time before a deadline is judged, and one signs off. No signature was refused as
+        // stale.
         assert_eq!(setup.faults.calls("devices:heartbeat") - before, 2);
         let skew = setup.status().await["backend"]["clockSkewMs"]
             .as_i64()
@@ -167,7 +168,7 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
         ))
         .await;
     setup.line("begun").await;
-    // Another process with this identity, after our lease ran out unnoticed.
+    // Another process with this identity claims the request, after our lease ran out unnoticed.
     let claim = relay.calls("events:claim")[0].args.clone();
     relay.rule(|path, _| {
         if path == "events:claim" {
@@ -176,9 +177,10 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
             CallFate::Pass
         }
     });
-    // A renewal that was under way would renew after the clock moved; the second one from here on is unheard.
+    // A renewal that was already under way could still renew after the clock moved. The second one from here on is
+    // dropped.
     let renewals = relay.calls("events:claim").len();
-    wait_until("renewals in vain", || {
+    wait_until("two dropped renewals", || {
         relay.calls("events:claim").len() >= renewals + 2
     })
     .await;

@@ -1,4 +1,4 @@
-//! A machine without room: for files, for processes, for memory, for what is printed.
+//! A machine that runs out of open files, of processes, of memory, or of space for output.
 
 use std::path::{Path, PathBuf};
 
@@ -11,9 +11,9 @@ use crate::harness::wait::wait_until;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_answered() {
     let setup = RunnerFixture::new().await;
-    // At rest some 35 are open, the confinement's and its tools' threads' among them. Sixteen claims at once have a
-    // connection each, and all sixteen commands together would have 95 open. Views of eight conversations are held
-    // by two each.
+    // At rest about 35 files are open, with those of the sandbox and of its tool threads. Sixteen claims at once need a
+    // connection each. All sixteen commands together would have 95 files open. The views of eight conversations take
+    // two files each.
     let runner = setup.run_after("ulimit -n 84");
     let mut asked = Vec::new();
     for n in 0..16 {
@@ -25,7 +25,7 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
                 .await,
         );
     }
-    // Refusals come at once, everything else when it may.
+    // Refusals come at once, all other answers when `go` exists.
     wait_until("each to have begun or to be refused", || {
         let began = (0..16)
             .filter(|n| setup.file(&format!("began.{n}")).exists())
@@ -60,11 +60,11 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
     assert_eq!(runner.end().await.code, Some(0));
 }
 
-/// A control group for one test. What is in it must have ended when it is dropped.
+/// A control group for one test. Its processes must have ended when it is dropped.
 struct ControlGroup(PathBuf);
 
 impl ControlGroup {
-    /// Below the tree of this controller; none where this user can make none.
+    /// Creates a group below the tree of this controller. Returns `None` if this user cannot create one.
     fn make(controller: &str, fault: &str) -> Option<Self> {
         let path = Path::new("/sys/fs/cgroup")
             .join(controller)
@@ -76,7 +76,7 @@ impl ControlGroup {
         std::fs::write(self.0.join(limit), value).expect("a limit of the group");
     }
 
-    /// Shell words that enter it.
+    /// Returns a shell command that enters the group.
     fn entry(&self) -> String {
         format!("echo $$ > {}/cgroup.procs", self.0.display())
     }
@@ -84,7 +84,7 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // For the system a process leaves its group a moment after its end; one that stays is seen by whoever looks.
+        // The kernel removes a process from its group a moment after its end. A group that never empties stays visible.
         for _ in 0..1_000 {
             if std::fs::remove_dir(&self.0).is_ok() {
                 return;
@@ -147,7 +147,7 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
     group.set("memory.limit_in_bytes", "300M");
     let setup = RunnerFixture::new().await;
     let runner = setup.run_after(&group.entry());
-    // Without a line's end all of it is the last line.
+    // The input has no line end, so `tail` must hold all of it as its last line.
     let greedy = "echo begun; head -c 900M /dev/zero | tail > /dev/null";
     let answer = setup.caller.call_and_wait(ToolCall::bash(greedy)).await;
     let meta = &answer.payload["meta"];
@@ -160,7 +160,7 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
         answer.text().contains("begun") && answer.text().contains("killed: oom"),
         "{answer:?}"
     );
-    // One that somebody else killed is not taken for that.
+    // A command that another signal killed does not report a lack of memory.
     let killed = setup
         .caller
         .call_and_wait(ToolCall::bash("kill -KILL $$"))
@@ -178,7 +178,7 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
     assert_eq!(runner.end().await.code, Some(0));
 }
 
-/// The most memory that a process has had, in bytes.
+/// Returns the peak memory of a process, in bytes.
 fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
     let line = status
@@ -192,7 +192,7 @@ fn peak_memory(pid: u32) -> u64 {
         << 10
 }
 
-/// What one output may take on the disk.
+/// The limit of one stored output on the disk.
 const SPOOL: u64 = 256 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -205,7 +205,7 @@ async fn f47_an_output_without_end_takes_no_memory_and_keeps_its_head_and_tail()
         .call_and_wait(ToolCall::bash("seq 1 100000"))
         .await;
     let before = peak_memory(runner.pid());
-    // Beyond what is kept, so that the bound is met too.
+    // More than a stored output may take, so that the test reaches the limit.
     let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("seq 1 32000000"))

@@ -1,4 +1,4 @@
-//! A line that carries little: what is large takes its time, and gets through.
+//! A slow connection: large results take their time, and arrive.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::stepped_time::SteppedTime;
 use crate::harness::wait::wait_for_some;
 
-/// A server that answers every call once it has all of it, and keeps its connections.
+/// A server that answers each call once it has received all of it, and keeps its connections open.
 struct HoldingServer {
     url: String,
     connections: Arc<AtomicUsize>,
@@ -55,7 +55,7 @@ impl HoldingServer {
     }
 }
 
-/// Reads one call and answers it; none at the end of the connection.
+/// Reads one call and answers it. Returns `None` at the end of the connection.
 async fn answer_request(socket: &mut BufReader<TcpStream>, calls: &AtomicUsize) -> Option<()> {
     let mut length = 0;
     loop {
@@ -84,15 +84,15 @@ async fn answer_request(socket: &mut BufReader<TcpStream>, calls: &AtomicUsize) 
     socket.write_all(reply.as_bytes()).await.ok()
 }
 
-/// An image of 505 KB as a result has it.
+/// Returns the arguments of a result with an image of 505 KB.
 fn image_answer() -> Value {
     json!({ "payload": "x".repeat(505_000 * 4 / 3) })
 }
 
 const KBIT: usize = 1_000 / 8;
-/// How far time moves before sockets have their turn again.
+/// The step in which time moves between two turns of the sockets.
 const STEP: Duration = Duration::from_millis(100);
-/// A little more than the clock's own steps.
+/// A tolerance for the steps in which the clock moves.
 const SLACK: Duration = Duration::from_millis(500);
 
 async fn post_result(functions: &HttpFunctions) -> Result<Value, BackendError> {
@@ -159,13 +159,13 @@ async fn a_large_result_that_nobody_reads_is_given_up() {
     let posted = time.run(STEP * 10, post_result(&functions)).await;
     let error = posted.expect_err("nobody reads it");
     assert!(matches!(error, BackendError::Unreachable { .. }), "{error}");
-    // 30 s, and as long as the slowest line needs: 4 KiB a second.
+    // 30 s, and the time that the slowest permitted connection needs, at 4 KiB a second.
     let bytes = image_answer().to_string().len() as u64 + 100;
     let most = Duration::from_secs(30) + Duration::from_millis(bytes * 1_000 / 4_096) + SLACK;
     assert!(begun.elapsed() <= most, "{:?} of {most:?}", begun.elapsed());
 }
 
-/// Every name is this machine.
+/// Resolves every name to this machine.
 struct LocalResolver;
 
 impl Resolve for LocalResolver {
@@ -195,7 +195,7 @@ async fn heartbeats_share_a_connection() {
             Duration::ZERO,
         );
         beat.await.expect("answered");
-        // The longest time between two heartbeats: a minute, and an eighth of it.
+        // The longest time between two heartbeats: one minute and an eighth of it.
         time.pass(Duration::from_millis(67_500), STEP * 10).await;
     }
     assert_eq!(server.calls.load(Ordering::SeqCst), 6);
@@ -214,7 +214,7 @@ async fn the_status_tells_how_much_waits_and_is_being_sent() {
             .await;
         setup.wait_for_state(&id, RequestState::Finished).await;
     }
-    let outbox = wait_for_some("what is being sent", async || {
+    let outbox = wait_for_some("bytes that are being sent", async || {
         let outbox = setup.status().await["outbox"].clone();
         (outbox["sendingBytes"] != 0).then_some(outbox)
     })

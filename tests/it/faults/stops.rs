@@ -1,4 +1,4 @@
-//! Being stopped at a bad moment.
+//! Stops and panics of the runner at a bad moment.
 
 use crate::harness::caller::ToolCall;
 use crate::harness::running::is_alive;
@@ -9,7 +9,7 @@ use crate::harness::wait::wait_until;
 async fn f49_a_poll_that_panics_is_one_that_failed() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run_after("export PUNIE_FAILPOINTS=poll=panic@2");
-    // The first poll is held until there is something to answer with.
+    // The backend holds the first poll until there is a request.
     assert_eq!(
         setup
             .caller
@@ -69,7 +69,7 @@ async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
             .result(id)
             .await
             .unwrap_or_else(|| panic!("{n} is not delivered"));
-        // Two seconds may be too short for the first two, which can end.
+        // Two seconds may be too short for the first two commands, which can end by themselves.
         let is_finished = n < 2 && answer.outcome == "ok";
         assert!(
             is_finished || answer.verdict() == ("error", "interrupted"),
@@ -102,7 +102,7 @@ async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
     );
     let next = setup.command(&["--once"]).await;
     assert_eq!(next.code, Some(0), "{next:?}");
-    // It was asked for, so it is no crash that leads to safe mode.
+    // The owner asked for the stop, so it does not count as a crash towards safe mode.
     assert!(!next.log.contains("ended without a stop"), "{next:?}");
     assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
 }

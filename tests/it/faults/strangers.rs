@@ -1,4 +1,4 @@
-//! Something else answers in the backend's place: a login page, a redirect to who knows whom.
+//! Another server answers in the backend's place: with a login page, or with a redirect to an unknown host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ fn login_page(status: &str) -> CallFate {
 async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
-    // Gates answer with all of these.
+    // Captive portals answer with all of these.
     for status in [
         "200 OK",
         "403 Forbidden",
@@ -64,7 +64,7 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
         setup.journal_note("backend_trouble").as_deref() == Some("intercepted")
     })
     .await;
-    // Even asked from where the way is free, it tells what the runner meets.
+    // This `status` could reach the backend itself, and still reports the trouble of the runner.
     let backend = &setup.status().await["backend"];
     assert_eq!(
         (&backend["trouble"], &backend["reachable"]),
@@ -86,7 +86,7 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
 
 type MakeFate = Arc<dyn Fn() -> CallFate + Send + Sync>;
 
-/// The most calls in a minute of an outage: polls every four seconds, and of all other calls one in 15.
+/// The most calls in a minute of an outage: one poll every four seconds, and one other call every 15 seconds.
 const MOST_CALLS_A_MINUTE: usize = 25;
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
     let elsewhere = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     elsewhere.set_nonblocking(true).expect("set");
     let address = elsewhere.local_addr().expect("an address");
-    // 307 and 308 would carry the body along.
+    // A client that follows a 307 or 308 sends the body along, with the token in it.
     for status in [
         "301 Moved",
         "302 Found",
@@ -232,14 +232,14 @@ async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
     .await;
     let words = setup.command_at(&relay.url, &["status"]).await.out;
     assert!(words.contains("404): check the address"), "{words}");
-    // One that has answered is being mended.
+    // Once a backend has answered at this address, a 404 means that it is under repair.
     relay.rule(|_, _| CallFate::Pass);
     wait_until("the trouble to be over", || {
         setup.journal_note("backend_trouble").as_deref() == Some("")
     })
     .await;
     relay.rule(|_, _| CallFate::say("404 Not Found", "", "{}"));
-    wait_until("patience", || {
+    wait_until("the journal to record a busy backend", || {
         setup.journal_note("backend_trouble").as_deref() == Some("busy")
     })
     .await;

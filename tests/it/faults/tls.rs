@@ -1,4 +1,5 @@
-//! Certificates that must not be trusted: refused before anything is said, and the error names the reason.
+//! Certificates that must not be trusted: the runner refuses them before it sends anything, and the error names the
+//! reason.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::harness::worker::WorkerProcess;
 
 pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
-/// An authority of this name.
+/// Creates a certificate authority of this name.
 pub(crate) fn make_authority(name: &str) -> Authority {
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("no names");
     params.distinguished_name.push(DnType::CommonName, name);
@@ -27,7 +28,7 @@ pub(crate) fn make_authority(name: &str) -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("signed")
 }
 
-/// A certificate for this name, valid or expired, by this authority or by nobody but itself.
+/// Creates a certificate for this name, valid or expired, signed by this authority or by itself.
 pub(crate) fn make_certificate(
     name: &str,
     expired: bool,
@@ -51,12 +52,12 @@ pub(crate) fn make_certificate(
     (signed.expect("signed").der().clone(), key)
 }
 
-/// Speaks TLS with this certificate before a plain backend; its address.
+/// Starts a TLS server with this certificate before a plain backend, and returns its address.
 pub(crate) async fn start_tls_gate(
     upstream: &str,
     certificate: (CertificateDer<'static>, KeyPair),
 ) -> (String, JoinSet<()>) {
-    // Whoever comes first installs it; a second time changes nothing.
+    // The first test to get here installs the provider. A second attempt changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certificate.1.serialize_der()));
     let config = ServerConfig::builder()
@@ -72,7 +73,7 @@ pub(crate) async fn start_tls_gate(
         while let Ok((socket, _)) = listener.accept().await {
             let (acceptor, upstream) = (acceptor.clone(), upstream.clone());
             open.spawn(async move {
-                // A refused handshake is what most of this is about.
+                // Most of these tests are about a refused handshake.
                 let Ok(mut near) = acceptor.accept(socket).await else {
                     return;
                 };

@@ -1,5 +1,5 @@
-//! The journal of another version: an older one is brought up to date with everything in it, after a backup and in
-//! one step or not at all; a newer one is left as it is.
+//! Journals of other versions. An older one is upgraded with all its rows, after a backup, and in one step or not at
+//! all. A newer one is left unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::harness::caller::ToolCall;
 use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 
-/// Every version's tables, as shipped, and rows in every state that its runners left there.
+/// The tables of each version as shipped, and the rows in every state that its runners left.
 const VERSIONS: &[(&str, &str)] = &[
     (
         include_str!("../../../migrations/journal/0001_requests.sql"),
@@ -60,7 +60,7 @@ const VERSIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A journal as a runner of this version left it.
+/// Writes a journal as a runner of this version left it.
 fn make_journal(file: &Path, version: usize) {
     let raw = Connection::open(file).expect("opens");
     raw.pragma_update(None, "journal_mode", "wal").expect("set");
@@ -170,7 +170,7 @@ fn f60_every_version_s_rows_survive_and_are_kept_beside_as_they_were() {
             let rows: u32 = raw
                 .query_row("select count(*) from request", [], |row| row.get(0))
                 .expect("reads");
-            // From the fifth version on there is one of another backend.
+            // From version 5 on, one request belongs to another backend.
             assert_eq!(rows as usize, states.len() + usize::from(version >= 5));
         }
         assert_eq!(version_of(&file), VERSIONS.len());
@@ -203,12 +203,12 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
                 )
                 .await;
         }
-        // The old runner held the lease of what it had begun.
+        // The old runner held the lease of the call that it had started.
         let held = "update requests set lease_id = '01890a5d-ac96-774b-bcce-b302099a8057', \
                     lease_expires_at_ms = 9e15 where request_id = 'started-bash'";
         assert_eq!(setup.database().execute(held, []).expect("held"), 1);
         let _runner = setup.run();
-        // From the eleventh version on a session asked for it, in a folder that this runner does not have.
+        // From version 11 on, a session sent the request, for a folder that this runner does not have.
         let (verdict, written) = if version < 11 {
             (("ok", ""), "by the fixture\n")
         } else {
@@ -271,7 +271,7 @@ async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
     assert_eq!(setup.read("written.txt"), "by the fixture\n");
 }
 
-/// The same where the home keeps it, for its owner alone.
+/// Writes the same journal with access for its owner alone, as in a home.
 fn make_private(file: &Path, version: usize) {
     make_journal(file, version);
     std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600))
@@ -283,7 +283,7 @@ async fn f61_a_journal_of_a_newer_version_is_refused_and_left_byte_by_byte() {
     let setup = RunnerFixture::new().await;
     let file = journal_of(&setup);
     make_private(&file, VERSIONS.len());
-    // With a log that nobody has brought into the file.
+    // The log has rows that no checkpoint has moved into the file.
     let raw = Connection::open(&file).expect("opens");
     set_version(&raw, VERSIONS.len() + 1);
     raw.execute_batch("create table later (n)").expect("made");

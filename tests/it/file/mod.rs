@@ -1,4 +1,4 @@
-//! The file tools where a worker process reads for them. Their other tests lie with the tools.
+//! The file tools where a worker process reads for them. Their other tests are in src/handlers/tests/it/file.
 
 #![expect(
     clippy::unwrap_used,

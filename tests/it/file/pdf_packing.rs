@@ -1,4 +1,4 @@
-//! PDF documents whose streams are packed, also more than once: read in a process whose memory is bounded.
+//! PDF documents whose streams are compressed, some more than once: a process with bounded memory reads them.
 
 use punie_tool::ErrorCode;
 use serde_json::json;
@@ -28,7 +28,7 @@ fn encode_hex(bytes: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Runs of one byte each, as RunLengthDecode has bytes as they are.
+/// Encodes bytes as literal runs for RunLengthDecode.
 fn encode_runs(bytes: &[u8]) -> Vec<u8> {
     bytes
         .chunks(128)
@@ -37,7 +37,8 @@ fn encode_runs(bytes: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// One byte over and over, as LZW has it: each code is the one before and a byte more. Seven megabytes a round.
+/// Encodes one byte, repeated, for LZWDecode: each code is the previous one and a byte more. One round unpacks to seven
+/// megabytes.
 fn encode_lzw(rounds: usize) -> Vec<u8> {
     let (mut out, mut held, mut bits) = (Vec::new(), 0_u64, 0);
     let mut put = |code: u64, width: u32| {
@@ -63,7 +64,7 @@ fn encode_lzw(rounds: usize) -> Vec<u8> {
 #[tokio::test]
 async fn a_page_that_unpacks_to_more_than_the_memory_is_refused() {
     let bench = Bench::new();
-    // Seven hundred megabytes.
+    // Unpacks to seven hundred megabytes.
     for (filters, data) in [
         ("/Filter /LZWDecode", encode_lzw(100)),
         (

@@ -1,4 +1,4 @@
-//! Read: windows, long lines, encodings, folders, big files.
+//! Read: windows, long lines, encodings, missing files, big files.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write as _};
@@ -129,7 +129,7 @@ async fn a_long_line_is_cut_and_read_on_by_column() {
         shown.contains("\nLine 2 is cut in its middle: offset=2 column=1001 reads it on.\n"),
         "{shown}"
     );
-    // Of a line that is not shown nothing is said, and one counted from the end has no column.
+    // The note names no line that is not shown.
     let shown = bench.read(json!({"file_path": "f", "limit": 1})).await;
     assert!(!shown.contains("is cut"), "{shown}");
     let shown = bench
@@ -223,7 +223,7 @@ async fn a_missing_file_comes_with_what_may_be_meant() {
 
 // Big files.
 
-/// A hole of `size` bytes with text before and after it.
+/// Writes text at the start of a file and at offset `size`, with a hole between.
 fn make_sparse_file(bench: &Bench, name: &str, size: u64) -> PathBuf {
     let path = bench.put(name, "first line of text\n".repeat(1_000));
     let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -288,7 +288,7 @@ async fn deep_pages_of_a_big_file_are_exact() {
         shown.contains("300000\tthis is line number 300000\n"),
         "{shown}"
     );
-    // A change makes the index of the old state worthless.
+    // A change of the file makes the index of its lines useless.
     fs::write(&path, content.replacen("this is", "it became\nthis is", 1)).unwrap();
     let shown = bench
         .read(json!({"file_path": "big", "offset": 150_001, "limit": 1}))
@@ -303,7 +303,7 @@ async fn deep_pages_of_a_big_file_are_exact() {
 async fn lines_between_the_holes_of_a_sparse_file_are_exact() {
     let bench = Bench::new();
     let size = 20_u64 << 30;
-    // 1,000 lines at the start and a few at the end; a hole and "middle 1" are line 1,001.
+    // The file has 1,000 lines at the start and a few at the end. A hole and "middle 1" form line 1,001.
     let mut file = fs::File::options()
         .write(true)
         .open(make_sparse_file(&bench, "sparse", size))

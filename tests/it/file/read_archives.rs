@@ -1,4 +1,4 @@
-//! Read: archives that are cut off, in several pieces, or hold more names than are shown.
+//! Read: archives that are cut off, consist of several frames, or hold more names than are shown.
 
 use std::io::Write as _;
 
@@ -13,7 +13,7 @@ use crate::harness::tools::reply_text;
 #[tokio::test]
 async fn a_header_for_the_whole_archive_is_no_entry() {
     let bench = Bench::new();
-    // As `git archive` writes it: the commit stands in a header before the files.
+    // `git archive` writes the commit into a header before the files.
     let mut archive = tar_header("pax_global_header", 52, b'g').to_vec();
     archive.extend(b"52 comment=0123456789012345678901234567890123456789\n");
     archive.resize(1_024, 0);
@@ -27,7 +27,7 @@ async fn a_header_for_the_whole_archive_is_no_entry() {
     );
 }
 
-/// A frame of Zstandard that holds these bytes as they are.
+/// Returns a Zstandard frame that stores these bytes uncompressed.
 fn zstd_frame(bytes: &[u8]) -> Vec<u8> {
     let size = u32::try_from(bytes.len()).unwrap();
     let mut frame = b"\x28\xb5\x2f\xfd\xa0".to_vec();
@@ -43,7 +43,7 @@ async fn all_frames_of_packed_data_are_read() {
     let skippable = b"\x50\x2a\x4d\x18\x04\0\0\0abcd".as_slice();
     let whole = make_tar();
     let (first, rest) = whole.split_at(700);
-    // As `pzstd` writes it: the size of a frame stands in a frame before it.
+    // `pzstd` writes the size of a frame into another frame before it.
     let packed = [skippable, &zstd_frame(first), skippable, &zstd_frame(rest)].concat();
     bench.put("a.tar.zst", packed);
     let shown = bench.read(json!({"file_path": "a.tar.zst"})).await;
@@ -63,10 +63,10 @@ async fn an_archive_that_is_cut_off_is_listed_up_to_there() {
     let mut packed = GzEncoder::new(Vec::new(), Compression::none());
     packed.write_all(&make_tar()).unwrap();
     let packed = packed.finish().unwrap();
-    // In a header, in the content of a file, and in a header of another name.
+    // In a header, in the content of a file, and in the header of a long name.
     for end in [700, 1_400, 2_248] {
         for (name, bytes) in [("a.tar", &make_tar()), ("a.tgz", &packed)] {
-            // What stands before the data of the packed archive is not counted.
+            // The bytes before the data of the packed archive are not counted.
             bench.put(name, &bytes[..end + (bytes.len() - make_tar().len()) / 2]);
             let reply = bench.ok("Read", json!({ "file_path": name })).await;
             let shown = reply_text(&reply);
@@ -96,7 +96,7 @@ async fn a_name_that_occurs_twice_is_said() {
 #[tokio::test]
 async fn the_names_of_an_archive_are_bounded_by_their_bytes() {
     let bench = Bench::new();
-    // Each of the control characters is longer where it is shown.
+    // Each control character becomes longer when it is shown.
     let rest = "aaaaaa\x7f".repeat(4_090 / 7);
     let names: Vec<String> = (0..2_500).map(|n| format!("{n:08}{rest}")).collect();
     let entries: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();

@@ -1,5 +1,5 @@
-//! Read: images, PDF documents, notebooks, archives, and what of them is damaged or hostile. Every file is made here,
-//! byte by byte.
+//! Read: images, PDF documents, notebooks and archives, also damaged and hostile ones. The tests make every file byte
+//! by byte.
 
 use std::fs;
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use crate::harness::tools::reply_text;
 
 // Images.
 
-/// A PNG with so many bytes for its pixels.
+/// Returns a PNG with this number of bytes for its pixels.
 pub(super) fn make_png(width: u32, height: u32, pixels: usize) -> Vec<u8> {
     let header = [width.to_be_bytes(), height.to_be_bytes()].concat();
     let chunks = [
@@ -157,7 +157,8 @@ pub(super) fn deflate_bytes(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A document of these content streams, each packed; `font` is the font's dictionary, and `more` more objects.
+/// Returns a document with these content streams, compressed. `font` is the font's dictionary, and `more` holds more
+/// objects.
 pub(super) fn make_pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
     let packed = pages
         .iter()
@@ -165,7 +166,7 @@ pub(super) fn make_pdf(pages: &[&str], font: &str, more: &[Vec<u8>]) -> Vec<u8> 
     pdf_of(&packed.collect::<Vec<_>>(), font, more)
 }
 
-/// The same of streams as they are.
+/// Returns a document with these streams as they are.
 pub(super) fn pdf_of(pages: &[Vec<u8>], font: &str, more: &[Vec<u8>]) -> Vec<u8> {
     let kids: Vec<String> = (0..pages.len())
         .map(|n| format!("{} 0 R", 4 + 2 * n))
@@ -317,7 +318,7 @@ async fn a_document_is_read_by_page() {
         ]
     );
     assert!(!shown.contains("Continue"), "{shown}");
-    // Pages come whole; the next call begins with what did not fit.
+    // An answer has whole pages; the next call begins with those that did not fit.
     let shown = bench
         .read(json!({"file_path": "d.pdf", "max_chars": 1_000}))
         .await;
@@ -399,7 +400,7 @@ async fn scanned_damaged_and_hostile_documents_are_said() {
         .await;
     assert!(error.model_text().contains("encrypted"), "{error}");
 
-    // Its end is missing, and with it the text: that is no picture of a page.
+    // The end of the file is missing, and the text with it: this is not a scanned page.
     let at = whole
         .windows(7)
         .position(|window| window == b"5 0 obj")
@@ -411,7 +412,7 @@ async fn scanned_damaged_and_hostile_documents_are_said() {
         "{shown}"
     );
 
-    // Cut anywhere, it is an answer or an error, and never more than that.
+    // A document that is cut anywhere gives an answer or an error, and nothing else.
     for cut in (9..whole.len()).step_by(37) {
         bench.put("cut.pdf", &whole[..cut]);
         if let Err(error) = bench.call("Read", json!({"file_path": "cut.pdf"})).await {
@@ -431,7 +432,7 @@ async fn a_form_that_draws_itself_comes_to_an_end() {
     let bytes = make_pdf(&[content], PLAIN, &[form]);
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert!(text.contains("/Font << /F1 3 0 R >>"));
-    // The offsets are wrong then, and the reader finds the objects by itself.
+    // This makes the offsets wrong, so the reader must find the objects by itself.
     let needle = b"/Font << /F1 3 0 R >>";
     let at = bytes
         .windows(needle.len())
@@ -513,7 +514,7 @@ async fn a_notebook_is_shown_by_cell_and_read_by_line() {
 
 // Archives.
 
-/// A ZIP archive whose files are empty, however big they say to be.
+/// Returns a ZIP archive whose files are empty, although the archive declares these sizes.
 pub(super) fn make_zip(entries: &[(&str, u32)]) -> Vec<u8> {
     let (mut bytes, mut directory) = (Vec::new(), Vec::new());
     for (name, size) in entries {
@@ -558,7 +559,7 @@ pub(super) fn tar_header(name: &str, size: u64, kind: u8) -> [u8; 512] {
     header
 }
 
-/// A tar archive of files full of zeros, one with a long name, and a folder.
+/// Returns a tar archive with a folder and files full of zeros, one of them with a long name.
 pub(super) fn make_tar() -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(tar_header("src/", 0, b'5'));
@@ -663,7 +664,7 @@ async fn a_long_archive_is_listed_by_pages() {
 #[tokio::test]
 async fn packed_and_damaged_archives_are_bounded_answers() {
     let bench = Bench::new();
-    // Less than a megabyte that would be seventy.
+    // Less than a megabyte, which unpacks to seventy.
     let mut bomb = GzEncoder::new(Vec::new(), Compression::fast());
     let zeros = vec![0; 1 << 20];
     for _ in 0..70 {

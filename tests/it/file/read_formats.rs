@@ -1,4 +1,4 @@
-//! Read: documents that other programs made. `fixtures/documents/make_documents.py` says how.
+//! Read: documents that other programs made, as described in `fixtures/documents/make_documents.py`.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use zip::write::SimpleFileOptions;
 use super::Bench;
 use crate::harness::tools::reply_text;
 
-/// A workspace with this document in it.
+/// Creates a workspace with this document in it.
 fn bench_with(name: &str) -> Bench {
     let bench = Bench::new();
     let made = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -144,7 +144,7 @@ async fn open_documents_are_read_as_text_and_rows() {
     );
 }
 
-/// A Word document whose text is this XML.
+/// Returns a Word document with this XML as its text.
 fn word_document(body: &[u8]) -> Vec<u8> {
     office_archive(&[
         ("[Content_Types].xml", b"<Types/>"),
@@ -152,7 +152,7 @@ fn word_document(body: &[u8]) -> Vec<u8> {
     ])
 }
 
-/// An archive of these parts.
+/// Returns an archive of these parts.
 fn office_archive(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, content) in parts {
@@ -167,7 +167,7 @@ fn office_archive(parts: &[(&str, &[u8])]) -> Vec<u8> {
 #[tokio::test]
 async fn a_document_that_is_damaged_or_unpacks_without_end_is_a_bounded_answer() {
     let bench = Bench::new();
-    // Not well-formed: what stands before the fault is shown, and the fault is named.
+    // The XML is not well-formed: the answer shows the text before the fault, and names the fault.
     bench.put(
         "broken.docx",
         word_document(b"<w:document><w:p><w:t>First words</w:t></w:p><w:p></w:oops>"),
@@ -219,7 +219,7 @@ async fn a_part_that_is_not_read_to_its_end_is_said() {
         );
     }
 
-    // Without the text that its cells share, no cell is shown.
+    // Without the text that the cells share, the answer shows no cell.
     let book = office_archive(&[
         ("xl/workbook.xml", b"<workbook><sheets><sheet name=\"A\" r:id=\"r1\"/></sheets></workbook>"),
         (

@@ -1,4 +1,4 @@
-//! Read: images that are larger than an answer may be, and come scaled down.
+//! Read: images that are too large for an answer, so that they come scaled down.
 
 use std::io::Cursor;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Bench;
 
-/// An image that cannot be packed well: each pixel is another colour.
+/// Returns an image that does not compress well: each pixel has another colour.
 fn make_noise(width: u32, height: u32) -> DynamicImage {
     let mut state = 1_u32;
     let mut next = || {
@@ -36,7 +36,7 @@ fn json_body(reply: ToolReply) -> Value {
     }
 }
 
-/// The image in an answer, and its format.
+/// Decodes the image in an answer, and returns it with its format.
 fn decode_sent(value: &Value) -> (DynamicImage, ImageFormat) {
     let data = STANDARD.decode(value["data"].as_str().unwrap()).unwrap();
     let format = image::guess_format(&data).unwrap();
@@ -69,7 +69,7 @@ async fn an_image_over_the_limit_comes_scaled_down() {
             "{note}"
         );
     }
-    // A drawing packs well: it comes as it is.
+    // A drawing compresses well, so it comes unchanged.
     let mut drawing = RgbImage::from_pixel(1_400, 1_400, image::Rgb([255; 3]));
     for pixel in drawing.rows_mut().take(600).flatten() {
         pixel.0[0] = 7;
@@ -119,7 +119,7 @@ async fn the_budget_of_a_call_holds_for_an_image() {
     );
 }
 
-/// What models' interfaces take is PNG, JPEG, GIF and WebP.
+/// The interfaces of models take only PNG, JPEG, GIF and WebP.
 #[tokio::test]
 async fn other_formats_are_shown_as_png() {
     let bench = Bench::new();
@@ -131,7 +131,7 @@ async fn other_formats_are_shown_as_png() {
     ] {
         let mut bytes = std::io::Cursor::new(Vec::new());
         let drawn = DynamicImage::from(drawn.clone());
-        // Bitmaps of most programs have no transparency.
+        // Most programs write bitmaps without transparency.
         let drawn = if format == ImageFormat::Bmp {
             drawn.to_rgb8().into()
         } else {
@@ -170,7 +170,7 @@ async fn other_formats_are_shown_as_png() {
 #[tokio::test]
 async fn an_image_of_too_many_pixels_is_not_unpacked() {
     let bench = Bench::new();
-    // A megabyte that would be gigabytes.
+    // One megabyte of data for an image of gigabytes.
     let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::none());
     std::io::Write::write_all(&mut packed, &vec![0; 1 << 20]).unwrap();
     let header = [60_000_u32.to_be_bytes(), 60_000_u32.to_be_bytes()].concat();

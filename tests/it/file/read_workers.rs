@@ -1,4 +1,4 @@
-//! Read with a worker that does not start or dies: what needs no worker is still answered.
+//! Read with a worker that does not start or dies: files that need no worker are still read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn bench_with_worker(worker: WorkerProgram) -> Bench {
     Bench::with_worker(tempfile::tempdir().unwrap(), client, worker)
 }
 
-/// Programs that do not start, and that end without an answer.
+/// Returns workspaces whose worker does not start, or ends without an answer.
 fn broken_workers() -> impl Iterator<Item = (Bench, &'static str)> {
     ["/nowhere/worker", "/bin/false"]
         .into_iter()
@@ -34,7 +34,7 @@ fn broken_workers() -> impl Iterator<Item = (Bench, &'static str)> {
 #[tokio::test]
 async fn an_image_without_a_worker_keeps_its_dimensions() {
     for (bench, program) in broken_workers() {
-        // Too large to be sent, but not unpacked before its dimensions are known.
+        // Too large for an answer, although its dimensions are known before it is unpacked.
         let big = make_png(1_024, 512, 700 << 10);
         bench.put("a.png", &big);
         let reply = bench.call("Read", json!({"file_path": "a.png"})).await;

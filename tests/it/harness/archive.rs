@@ -1,6 +1,6 @@
 //! Archives for package managers.
 
-/// Packs files into a tar archive, compressed.
+/// Packs files into a gzipped tar archive.
 pub fn tar_gz(files: &[(&str, &str)]) -> Vec<u8> {
     let packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut archive = tar::Builder::new(packer);

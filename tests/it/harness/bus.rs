@@ -1,16 +1,16 @@
-//! A D-Bus of a test's own.
+//! A D-Bus daemon for one test.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// A bus, which ends when it is dropped.
+/// A session bus. Dropping it stops the daemon.
 pub struct SessionBus {
     process: Child,
     pub address: String,
 }
 
 impl SessionBus {
-    /// `None` where no bus is installed; then a test of it shows nothing.
+    /// Starts the bus, or returns `None` where `dbus-daemon` is not installed: there the test proves nothing.
     pub fn start() -> Option<Self> {
         let mut process = Command::new("dbus-daemon")
             .args(["--session", "--nofork", "--print-address=1"])

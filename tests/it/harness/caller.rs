@@ -1,12 +1,12 @@
-//! The party that asks: appends requests, takes them back, waits for results.
+//! The caller of the device: it stores requests, cancels them and waits for results.
 
 use serde_json::{Map, Value, json};
 
 use super::wait::wait_for_some;
 
-/// An HTTP client of the tests' own.
+/// Creates an HTTP client for the tests.
 pub fn http_client() -> reqwest::Client {
-    // Whoever comes first installs it; a second time changes nothing.
+    // The first call installs the provider; later calls fail and change nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .no_proxy()
@@ -23,7 +23,7 @@ pub struct TestCaller {
     pub device: String,
 }
 
-/// What to ask for.
+/// The fields of a request.
 #[derive(Clone)]
 pub struct ToolCall {
     fields: Map<String, Value>,
@@ -64,7 +64,7 @@ pub struct CallAnswer {
 }
 
 impl CallAnswer {
-    /// The result's or the error's text; a JSON result as JSON.
+    /// The text of the result or the error. A JSON result is returned as JSON text.
     pub fn text(&self) -> String {
         let body = self
             .payload
@@ -114,7 +114,7 @@ impl TestCaller {
         serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{bad}: {text}"))
     }
 
-    /// Stores a request; its id.
+    /// Stores a request and returns its id.
     pub async fn ask(&self, ask: ToolCall) -> String {
         let mut args = Value::Object(ask.fields);
         args["deviceId"] = json!(self.device);
@@ -122,7 +122,7 @@ impl TestCaller {
         stored["requestId"].as_str().expect("an id").to_owned()
     }
 
-    /// Takes a request back; what the backend says to that.
+    /// Cancels a request and returns the state in the backend's reply.
     pub async fn cancel(&self, id: &str) -> String {
         let answer = self
             .call("mutation", "events:cancel", json!({ "requestId": id }))
@@ -143,7 +143,7 @@ impl TestCaller {
         })
     }
 
-    /// The result, once there is one.
+    /// Waits for the result and returns it.
     pub async fn answer(&self, id: &str) -> CallAnswer {
         wait_for_some(&format!("the result of {id}"), async || {
             self.result(id).await
@@ -151,7 +151,7 @@ impl TestCaller {
         .await
     }
 
-    /// What a request has shown so far.
+    /// The progress of a request so far.
     pub async fn progress_pieces(&self, id: &str) -> Vec<Value> {
         let rows = self
             .call("query", "events:listProgress", json!({ "requestId": id }))
@@ -161,7 +161,7 @@ impl TestCaller {
         rows.as_array().expect("a list").iter().map(piece).collect()
     }
 
-    /// Says that somebody listens for progress; what the backend says to that.
+    /// Subscribes to the progress of a request and returns the state in the backend's reply.
     pub async fn watch_progress(&self, id: &str) -> String {
         let answer = self
             .call(
@@ -173,25 +173,25 @@ impl TestCaller {
         answer["state"].as_str().expect("a state").to_owned()
     }
 
-    /// What waits for somebody's word.
+    /// Reads the open questions.
     pub async fn questions(&self) -> Vec<Value> {
         let open = self.call("query", "permissions:pending", json!({})).await;
         open.as_array().expect("a list").clone()
     }
 
-    /// Answers a question; what the backend says to that.
+    /// Answers a question with this option and returns the backend's reply.
     pub async fn choose(&self, question: &Value, option: &str) -> Value {
         let args = json!({ "permissionId": question["permissionId"], "optionId": option });
         self.call("mutation", "permissions:answer", args).await
     }
 
-    /// Answers a question in words; what the backend says to that.
+    /// Answers a question with this text and returns the backend's reply.
     pub async fn answer_with_text(&self, question: &Value, text: &str) -> Value {
         let answered = self.try_answer(question, "text", Some(text)).await;
         answered["value"].clone()
     }
 
-    /// Answers a question; the whole reply, also a refusal.
+    /// Answers a question and returns the whole reply, also a refusal.
     pub async fn try_answer(&self, question: &Value, option: &str, text: Option<&str>) -> Value {
         let mut args = json!({ "permissionId": question["permissionId"], "optionId": option });
         if let Some(text) = text {
@@ -200,7 +200,7 @@ impl TestCaller {
         self.try_call("mutation", "permissions:answer", args).await
     }
 
-    /// Asks and waits.
+    /// Stores a request and waits for its result.
     pub async fn call_and_wait(&self, ask: ToolCall) -> CallAnswer {
         let id = self.ask(ask).await;
         self.answer(&id).await
@@ -211,7 +211,7 @@ impl TestCaller {
         self.catalog("tool").await
     }
 
-    /// What the device has published of this kind, by name.
+    /// The items of this kind that the device has published, by name.
     pub async fn catalog(&self, kind: &str) -> Vec<(String, Value)> {
         let args = json!({ "deviceId": self.device, "kind": kind });
         let items = self.call("query", "catalog:list", args).await;
@@ -225,7 +225,7 @@ impl TestCaller {
         items.as_array().expect("a list").iter().map(tool).collect()
     }
 
-    /// What the device last said of itself.
+    /// The health that the device reported last.
     pub async fn health(&self) -> Value {
         let seen = self
             .call(
@@ -240,7 +240,7 @@ impl TestCaller {
             .unwrap_or_default()
     }
 
-    /// Whether the backend believes that the device is there.
+    /// Returns true if the backend considers the device online.
     pub async fn sees_online(&self) -> bool {
         let seen = self
             .call(

@@ -1,4 +1,4 @@
-//! An HTTP proxy as companies have them: it opens tunnels for those who show its password.
+//! An HTTP proxy like those of companies: it opens tunnels for clients that send its password.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,11 +9,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// The user name and the password that it wants.
+/// The user name and the password that it requires.
 pub const CREDENTIALS: &str = "me:hunter2";
 
 struct SharedTunnels {
-    /// Where every tunnel ends, whatever it was asked for: nobody else knows the names of the tests.
+    /// The server at which every tunnel ends, for any requested name: the host names of the tests do not resolve.
     upstream: Mutex<Option<SocketAddr>>,
     tunnels: Mutex<Vec<String>>,
 }
@@ -40,7 +40,7 @@ impl ConnectProxy {
             while let Ok((socket, _)) = listener.accept().await {
                 let shared = Arc::clone(&serves);
                 open.spawn(async move {
-                    // A client that hangs up is no fault here.
+                    // A client may disconnect at any time.
                     let _ = serve_connection(&shared, socket).await;
                 });
             }
@@ -57,7 +57,7 @@ impl ConnectProxy {
         format!("http://{credentials}@{}", self.address)
     }
 
-    /// From now on, tunnels end at this address.
+    /// Sets the address at which later tunnels end.
     pub fn lead_to(&self, url: &str) {
         let address = url
             .trim_start_matches("https://")
@@ -70,7 +70,7 @@ impl ConnectProxy {
             .unwrap_or_else(PoisonError::into_inner) = Some(address);
     }
 
-    /// The tunnels that were opened, as they were asked for.
+    /// The requested targets of the tunnels that were opened.
     pub fn tunnels(&self) -> Vec<String> {
         self.shared
             .tunnels

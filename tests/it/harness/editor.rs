@@ -1,4 +1,5 @@
-//! An editor that launches `punie-runner acp` and speaks to it line by line: so plainly that it can also be rude.
+//! An editor that launches `punie-runner acp` and exchanges JSON lines with it. Tests can write raw bytes, so the
+//! editor can also break the protocol.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -10,15 +11,15 @@ use serde_json::{Value, json};
 use super::process::{PROGRAM, ProcessSetting, new_numbered_file};
 use super::wait::{wait_for_some, wait_until};
 
-/// What an editor does about a request.
+/// The editor's reaction to a request.
 pub enum EditorReaction {
     /// Answers it.
     Answer(Value),
-    /// Answers it and stops the turn at once, as an editor does whose person puts the question away.
+    /// Answers it and cancels the turn at once, like an editor whose user dismisses the question.
     AnswerAndCancel(Value),
     /// Answers with an error of this code.
     Refuse(i32),
-    /// Says nothing.
+    /// Sends no answer.
     Silence,
 }
 
@@ -28,11 +29,11 @@ struct SharedEditor {
     stdin: Mutex<Option<ChildStdin>>,
     heard: Mutex<Vec<Value>>,
     serve: Mutex<Serve>,
-    /// Held while nothing is read.
+    /// A test holds this lock to stop the reader.
     reading: Arc<Mutex<()>>,
 }
 
-/// An editor with its agent.
+/// An editor and the agent process that it launched.
 pub struct EditorProcess {
     child: Child,
     shared: Arc<SharedEditor>,
@@ -41,7 +42,8 @@ pub struct EditorProcess {
 }
 
 impl EditorProcess {
-    /// Launches the agent as an editor does: with a small environment, anywhere. It answers requests so.
+    /// Launches the agent as an editor does: with a small environment, in `/`. `serve` decides the reaction to each
+    /// request.
     pub fn launch(
         setting: &ProcessSetting,
         serve: impl FnMut(&str, &Value) -> EditorReaction + Send + 'static,
@@ -89,7 +91,7 @@ impl EditorProcess {
         }
     }
 
-    /// From now on it answers requests so.
+    /// Replaces the function that decides the reaction to each request.
     pub fn serves(&self, serve: impl FnMut(&str, &Value) -> EditorReaction + Send + 'static) {
         *self
             .shared
@@ -98,12 +100,12 @@ impl EditorProcess {
             .unwrap_or_else(PoisonError::into_inner) = Box::new(serve);
     }
 
-    /// Writes bytes as they are.
+    /// Writes raw bytes to the agent's stdin.
     pub fn write(&self, bytes: &[u8]) {
         self.shared.write(bytes);
     }
 
-    /// Sends a request; its id.
+    /// Sends a request and returns its id.
     pub fn send(&mut self, method: &str, params: &Value) -> u64 {
         self.next += 1;
         self.shared
@@ -117,7 +119,7 @@ impl EditorProcess {
             .say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    /// The answer to a request, once it comes: the whole message.
+    /// Waits for the answer to a request and returns the whole message.
     pub async fn answer(&self, id: u64) -> Value {
         let find = || {
             self.heard()
@@ -135,7 +137,7 @@ impl EditorProcess {
         answer["result"].clone()
     }
 
-    /// Introduces itself.
+    /// Sends `initialize` with these capabilities and waits for the answer.
     pub async fn initialize_client(&mut self, capabilities: &Value) {
         let info = json!({ "name": "testedit", "title": "Testedit", "version": "1.0" });
         let params =
@@ -143,7 +145,7 @@ impl EditorProcess {
         self.ask("initialize", &params).await;
     }
 
-    /// Opens a session of this folder; its id.
+    /// Opens a session in this folder and returns its id.
     pub async fn session(&mut self, folder: &std::path::Path) -> String {
         let opened = self
             .ask("session/new", &json!({ "cwd": folder, "mcpServers": [] }))
@@ -151,7 +153,7 @@ impl EditorProcess {
         opened["sessionId"].as_str().expect("an id").to_owned()
     }
 
-    /// Sends a prompt; the id of its request.
+    /// Sends a prompt and returns the id of its request.
     pub fn prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{ "type": "text", "text": text }]);
         self.send(
@@ -160,7 +162,7 @@ impl EditorProcess {
         )
     }
 
-    /// Introduces itself, opens a session and attaches it; its id and that of the prompt.
+    /// Initializes the agent, opens a session and attaches it. Returns the ids of the session and of the prompt.
     pub async fn attached(
         &mut self,
         capabilities: &Value,
@@ -172,7 +174,7 @@ impl EditorProcess {
         (session, turn)
     }
 
-    /// Attaches a session by these words; the id of the prompt.
+    /// Attaches a session with these words as the prompt, and returns the id of the prompt.
     pub async fn attach(&mut self, session: &str, words: &str) -> u64 {
         let before = self.said(session).matches("Attached").count();
         let turn = self.prompt(session, words);
@@ -183,7 +185,7 @@ impl EditorProcess {
         turn
     }
 
-    /// All that came.
+    /// All messages that the editor has received.
     pub fn heard(&self) -> Vec<Value> {
         self.shared
             .heard
@@ -192,7 +194,7 @@ impl EditorProcess {
             .clone()
     }
 
-    /// The requests that came, by method.
+    /// The parameters of the received requests with this method.
     pub fn requests(&self, method: &str) -> Vec<Value> {
         let asked = |m: &Value| m["method"] == method && m.get("id").is_some();
         self.heard()
@@ -213,7 +215,7 @@ impl EditorProcess {
             .collect()
     }
 
-    /// What the agent has said in a session.
+    /// The text of the agent's messages in a session.
     pub fn said(&self, session: &str) -> String {
         let texts = self
             .updates(session)
@@ -224,7 +226,7 @@ impl EditorProcess {
             .collect()
     }
 
-    /// The statuses that a tool call went through, in order, each once on end.
+    /// The statuses that a tool call went through, in order, without repeats in a row.
     pub fn shown_stages(&self, session: &str, call: &str) -> Vec<String> {
         let ours = self
             .updates(session)
@@ -232,7 +234,7 @@ impl EditorProcess {
             .filter(|u| u["toolCallId"] == call);
         let told = ours.filter_map(|u| match u["status"].as_str() {
             Some(status) => Some(status.to_owned()),
-            // The first status is left out where it is the usual one.
+            // ACP leaves out the first status if it is the default.
             None => (u["sessionUpdate"] == "tool_call").then(|| "pending".to_owned()),
         });
         let mut stages: Vec<String> = told.collect();
@@ -240,7 +242,7 @@ impl EditorProcess {
         stages
     }
 
-    /// Waits until a tool call has come so far.
+    /// Waits until a tool call has this status.
     pub async fn shows(&self, session: &str, call: &str, expected: &str) {
         wait_until(&format!("{call} to be {expected}"), || {
             self.shown_stages(session, call)
@@ -250,23 +252,22 @@ impl EditorProcess {
         .await;
     }
 
-    /// Reads nothing until what this returns is dropped.
+    /// Stops reading the agent's output until the returned guard is dropped.
     pub fn stop_reading(&self) -> impl Drop + use<> {
         hold_lock(Arc::clone(&self.shared.reading))
     }
 
     /// Kills the agent, and waits until it is gone.
     pub fn kill(mut self) {
-        self.child.kill().expect("it is ours");
+        self.child.kill().expect("the agent can be killed");
         self.child.wait().expect("it ends");
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Closes its end.
+    /// Closes the agent's stdin.
     pub fn close(&self) {
         self.shared
             .stdin
@@ -275,13 +276,15 @@ impl EditorProcess {
             .take();
     }
 
-    /// Waits until the agent has ended, and until all that it has said is read.
+    /// Waits until the agent has ended, and until all its output is read.
     pub async fn end(&mut self) -> ExitStatus {
         let status = wait_for_some("the end of the agent", async || {
-            self.child.try_wait().expect("it can be asked")
+            self.child
+                .try_wait()
+                .expect("the agent's status can be read")
         })
         .await;
-        wait_until("its last words", || self.reader.is_finished()).await;
+        wait_until("all its output to be read", || self.reader.is_finished()).await;
         status
     }
 }
@@ -289,7 +292,7 @@ impl EditorProcess {
 impl SharedEditor {
     fn write(&self, bytes: &[u8]) {
         if let Some(stdin) = &mut *self.stdin.lock().unwrap_or_else(PoisonError::into_inner) {
-            // An agent that is gone does not read.
+            // An agent that has ended does not read its stdin.
             let _ = stdin.write_all(bytes).and_then(|()| stdin.flush());
         }
     }
@@ -331,7 +334,7 @@ impl SharedEditor {
     }
 }
 
-/// Holds the lock from a thread of its own, since a guard cannot travel.
+/// Holds the lock on a thread of its own, since a mutex guard cannot move between threads.
 struct PausedReader(
     Option<std::sync::mpsc::Sender<()>>,
     Option<std::thread::JoinHandle<()>>,
@@ -345,7 +348,7 @@ fn hold_lock(reading: Arc<Mutex<()>>) -> PausedReader {
         let _ = held.send(());
         let _ = receiver.recv();
     });
-    holds.recv().expect("it is held");
+    holds.recv().expect("the lock is held");
     PausedReader(Some(sender), Some(holding))
 }
 
@@ -363,7 +366,7 @@ impl Drop for EditorProcess {
     }
 }
 
-/// Chooses this option of every question, and serves nothing else.
+/// Chooses this option in every permission question and refuses all other requests.
 pub fn choose_option(
     option: &'static str,
 ) -> impl FnMut(&str, &Value) -> EditorReaction + Send + 'static {

@@ -1,5 +1,5 @@
-//! An editor that is not there: the client methods answered from memory, first in, first out, each call recorded. What
-//! nobody prepared is an error, never a default.
+//! A fake editor: it answers the client methods from prepared values, first in, first out, and records each call. A
+//! read or a command without a prepared value gets an error, never a default.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -19,33 +19,33 @@ use punie_editor::tool_catalog::ToolCatalog;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
-/// What an editor does with a text that it is given.
+/// The editor's handling of a text that the agent writes.
 pub enum SaveBehaviour {
-    /// Writes it to the file, like most.
+    /// Writes it to the file, like most editors.
     AtOnce,
-    /// Holds it.
+    /// Holds it in the buffer.
     Never,
-    /// Writes what its formatter makes of it.
+    /// Writes it as this formatter returns it.
     As(fn(&str) -> String),
 }
 
-/// What goes wrong with one call.
+/// The fault of one call.
 pub enum ClientFault {
-    /// Nothing, after all.
+    /// No fault: the call succeeds.
     Nothing,
-    /// It is answered with this.
+    /// The call gets this error.
     Error(Error),
-    /// It is not answered.
+    /// The call gets no answer.
     Silence,
-    /// What was asked for is done, and not answered.
+    /// The editor carries out the request, and the call gets no answer.
     DoneInSilence,
-    /// What was asked for is done, and answered with this.
+    /// The editor carries out the request, and the call gets this error.
     DoneWithError(Error),
-    /// It is done and answered once this is sent.
+    /// The editor carries out and answers the request once the test sends on this channel.
     Held(oneshot::Receiver<()>),
 }
 
-/// A command as it was prepared; without an end it runs until it is killed.
+/// The prepared result of a command. Without an exit status, the command runs until it is killed.
 pub struct PreparedCommand {
     pub output: String,
     pub exit: Option<TerminalExitStatus>,
@@ -56,20 +56,20 @@ struct OpenedTerminal {
     exit: watch::Sender<Option<TerminalExitStatus>>,
 }
 
-/// The editor.
+/// The fake editor.
 pub struct FakeClient {
     state: Mutex<ClientState>,
-    /// Runs commands for real, joined with blanks for a shell, as editors do.
+    /// Runs commands for real, as a shell line that is joined with blanks, as editors do.
     shell: Option<Arc<dyn ClientTools>>,
-    /// What stands before each of them on its line: the editor's own environment.
+    /// The text before each command on its line, for the editor's own environment.
     prefix: String,
 }
 
 struct ClientState {
-    /// The method and what it was about, in order.
+    /// The method and the subject (a path, a command, an id) of each call, in order.
     calls: Vec<(&'static str, String)>,
     buffers: HashMap<PathBuf, String>,
-    /// Texts that are given once each, before the buffer.
+    /// Texts that one read each returns, before the text of the buffer.
     once: HashMap<PathBuf, VecDeque<String>>,
     reads_disk: bool,
     saving: SaveBehaviour,
@@ -109,7 +109,7 @@ impl Default for FakeClient {
 }
 
 impl FakeClient {
-    /// One whose terminals are real.
+    /// Creates a fake editor whose terminals are real.
     pub fn with_shell(shell: Arc<dyn ClientTools>) -> Self {
         Self {
             shell: Some(shell),
@@ -117,7 +117,7 @@ impl FakeClient {
         }
     }
 
-    /// One whose terminals are real and have this on the line before each command.
+    /// Creates a fake editor whose terminals are real, with this prefix on the line before each command.
     pub fn with_shell_and_prefix(shell: Arc<dyn ClientTools>, prefix: String) -> Self {
         Self {
             prefix,
@@ -126,17 +126,19 @@ impl FakeClient {
     }
 
     fn state(&self) -> MutexGuard<'_, ClientState> {
-        self.state.lock().expect("no test panics inside")
+        self.state
+            .lock()
+            .expect("no test panics while it holds the lock")
     }
 
-    /// A file that is open with this text.
+    /// Opens a file with this text in a buffer.
     pub fn open(&self, path: &Path, text: &str) {
         self.state()
             .buffers
             .insert(path.to_owned(), text.to_owned());
     }
 
-    /// The next time it is read the file has this text, and only then.
+    /// Sets a text that only the next read of the file returns.
     pub fn next_text(&self, path: &Path, text: &str) {
         self.state()
             .once
@@ -145,12 +147,12 @@ impl FakeClient {
             .push_back(text.to_owned());
     }
 
-    /// What is open with this path.
+    /// The text of the buffer with this path.
     pub fn text_of(&self, path: &Path) -> Option<String> {
         self.state().buffers.get(path).cloned()
     }
 
-    /// Files that are not open are read from the disk, as editors do.
+    /// Makes reads of files without a buffer return the file on the disk, as editors do.
     pub fn read_from_disk(&self) {
         self.state().reads_disk = true;
     }
@@ -159,7 +161,7 @@ impl FakeClient {
         self.state().saving = saving;
     }
 
-    /// The next call of this method goes wrong.
+    /// Queues a fault for the next call of this method.
     pub fn fail(&self, method: &'static str, fault: ClientFault) {
         self.state()
             .faults
@@ -168,7 +170,7 @@ impl FakeClient {
             .push_back(fault);
     }
 
-    /// After so many good calls of this method comes one that is answered with this.
+    /// Queues an error for this method, after `good` calls without a fault.
     pub fn fail_later(&self, method: &'static str, good: usize, error: Error) {
         let mut state = self.state();
         let faults = state.faults.entry(method).or_default();
@@ -176,7 +178,7 @@ impl FakeClient {
         faults.push_back(ClientFault::Error(error));
     }
 
-    /// The next question is answered with this option.
+    /// Answers the next question with this option.
     pub fn choose(&self, option: &str) {
         let outcome = SelectedPermissionOutcome::new(option.to_owned());
         self.state()
@@ -184,7 +186,7 @@ impl FakeClient {
             .push_back(RequestPermissionOutcome::Selected(outcome));
     }
 
-    /// The next command that is created is this one.
+    /// Sets the result of the next command.
     pub fn prepare(&self, output: &str, exit: Option<TerminalExitStatus>) {
         self.state().prepared.push_back(PreparedCommand {
             output: output.to_owned(),
@@ -196,12 +198,12 @@ impl FakeClient {
         self.state().catalog = catalog;
     }
 
-    /// What was called so far: methods and what they were about.
+    /// The calls so far: their methods and subjects.
     pub fn calls(&self) -> Vec<(&'static str, String)> {
         self.state().calls.clone()
     }
 
-    /// The methods alone.
+    /// The methods of the calls so far.
     pub fn methods(&self) -> Vec<&'static str> {
         self.calls().into_iter().map(|(method, _)| method).collect()
     }
@@ -210,12 +212,12 @@ impl FakeClient {
         self.state().updates.clone()
     }
 
-    /// What was shown, as JSON text.
+    /// The session updates so far, as JSON text.
     pub fn shown(&self) -> String {
         serde_json::to_string(&self.updates()).expect("JSON")
     }
 
-    /// The environment entries of each command.
+    /// The environment variables of each command.
     pub fn command_environments(&self) -> Vec<Vec<(String, String)>> {
         self.state().envs.clone()
     }
@@ -287,7 +289,7 @@ impl FakeClient {
     }
 }
 
-/// What a faulty call comes to; `done` does what was asked.
+/// Applies a fault to a call. `done` carries out the request.
 async fn apply_fault<T>(
     fault: Option<ClientFault>,
     done: impl FnOnce() -> Result<T, Error>,

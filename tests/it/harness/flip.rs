@@ -1,4 +1,4 @@
-//! Two names that are exchanged without end: what a path check must stand. Not for tests without such a race.
+//! Exchanges two names in a loop, for tests of path checks that must withstand this race.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -15,13 +15,14 @@ pub struct FlippingNames {
 }
 
 impl FlippingNames {
-    /// Begins; both names must exist.
+    /// Starts the exchange. Both names must exist.
     pub fn start(one: &Path, other: &Path) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let (one, other, seen) = (one.to_owned(), other.to_owned(), Arc::clone(&over));
         let thread = std::thread::spawn(move || {
             while !seen.load(Ordering::Relaxed) {
-                renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).expect("two names");
+                renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)
+                    .expect("both names exist");
             }
         });
         Self {
@@ -35,7 +36,7 @@ impl Drop for FlippingNames {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            thread.join().expect("the exchange went on to the end");
+            thread.join().expect("the exchange did not panic");
         }
     }
 }

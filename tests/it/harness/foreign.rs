@@ -1,18 +1,18 @@
-//! Programs in other languages that belong to tests, as far as they are installed here. Not here: what they are asked.
+//! Finds the programs in other languages that tests run, as far as they are installed here.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::process::PROGRAM;
 
-/// Their sources.
+/// The folder with the sources of such a program.
 pub fn foreign_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/conformance")
         .join(name)
 }
 
-/// Where what is built and installed for them lies.
+/// The path of a file that was built or installed for such a program.
 pub fn find_installed(path: &str) -> PathBuf {
     let target = Path::new(PROGRAM)
         .ancestors()
@@ -21,7 +21,7 @@ pub fn find_installed(path: &str) -> PathBuf {
     target.join("conformance").join(path)
 }
 
-/// Whether there is Node.
+/// Returns true if Node is installed.
 pub fn has_node() -> bool {
     Command::new("node")
         .arg("--version")

@@ -1,4 +1,4 @@
-//! A runner in this process, of tools that no device has: for faults that no real tool should have.
+//! A runner in this process with tools that no device has, for faults that no real tool should have.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,19 +32,19 @@ use super::instant_backend::InstantBackend;
 use super::stage::RunnerFixture;
 use super::stepped_time::SteppedTime;
 
-/// A runner at work in this process.
+/// A runner that runs in this process.
 pub struct RunnerInProcess {
     stop: ShutdownSignal,
     running: JoinSet<Result<(), RunnerError>>,
 }
 
 impl RunnerInProcess {
-    /// As the device of this stage, with these tools.
+    /// Starts a runner as the fixture's device, with these tools.
     pub fn start(setup: &RunnerFixture, tools: ToolRegistry, settings: RunnerSettings) -> Self {
         Self::with_tools(setup, tools, settings, |_| {})
     }
 
-    /// The same with some parts changed.
+    /// Starts a runner with some parts changed.
     pub fn with_tools(
         setup: &RunnerFixture,
         tools: ToolRegistry,
@@ -61,7 +61,7 @@ impl RunnerInProcess {
         )
     }
 
-    /// The same at another address.
+    /// Starts a runner at another address, with some parts changed.
     pub fn with_at(
         setup: &RunnerFixture,
         url: &str,
@@ -79,7 +79,7 @@ impl RunnerInProcess {
         )
     }
 
-    /// The same in stepped time: it waits for this runner's calls and writes.
+    /// Starts a runner in stepped time, which waits for its backend calls and its journal writes.
     pub fn with_stepped_time(
         setup: &RunnerFixture,
         url: &str,
@@ -95,7 +95,7 @@ impl RunnerInProcess {
         })
     }
 
-    /// The same, at another address and by another way.
+    /// Starts a runner at another address and with other transport options.
     pub fn start_at(
         setup: &RunnerFixture,
         url: &str,
@@ -106,7 +106,7 @@ impl RunnerInProcess {
         Self::build_runner(setup, url, way, tools, settings, |_| {})
     }
 
-    /// The same, all of it chosen.
+    /// Starts a runner with all options given.
     pub fn build_runner(
         setup: &RunnerFixture,
         url: &str,
@@ -176,7 +176,7 @@ impl RunnerInProcess {
         Self { stop, running }
     }
 
-    /// Stops it; it must not have ended before.
+    /// Stops the runner, which must not have ended before.
     pub async fn stop(mut self) {
         assert!(
             self.running.try_join_next().is_none(),
@@ -188,7 +188,7 @@ impl RunnerInProcess {
     }
 }
 
-/// The identity of a home as the signer of its device.
+/// Signs with the device identity of a home.
 pub struct IdentitySigner(pub DeviceIdentity);
 
 impl DeviceSigner for IdentitySigner {
@@ -260,7 +260,7 @@ impl CatalogSource for NoApprover {
     }
 }
 
-/// The default figures of a runner with these changes.
+/// The default settings of a runner with these changes.
 pub fn settings_with(change: impl FnOnce(&mut RunnerSettings)) -> RunnerSettings {
     let mut settings = RunnerSettings::default();
     change(&mut settings);

@@ -1,4 +1,4 @@
-//! A backend whose calls take no time of a paused clock, however long the real sockets and disks need.
+//! A backend whose calls take no time on a paused clock, even if the real sockets and disks are slow.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::stepped_time::TimeHold;
 
-/// A backend whose calls take no time of the paused clock.
+/// Wraps a backend, and holds the paused clock during each of its calls.
 pub struct InstantBackend(pub Arc<dyn Backend>);
 
 fn without_time<'a, T: 'a>(call: BackendReply<'a, T>) -> BackendReply<'a, T>
@@ -83,7 +83,7 @@ impl Backend for InstantBackend {
     ) -> BackendReply<'a, ()> {
         without_time(self.0.publish_catalog(kind, revision, complete, items))
     }
-    /// Time stands until the socket does.
+    /// Holds the paused clock until the subscription gets its first answer.
     fn listen_for_wakeups<'a>(
         &'a self,
         heard: &'a (dyn Fn() + Send + Sync),

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Fixtures and helpers that the tests share.
 
 pub mod archive;
 #[cfg(target_os = "linux")]

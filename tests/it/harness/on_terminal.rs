@@ -1,4 +1,4 @@
-//! The program on a terminal of its own: what it shows there, and what a person types.
+//! Runs the program on a pseudo-terminal, reads its screen and types as a person does.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -46,7 +46,7 @@ impl OnTerminal {
         let (screen, mut output) = (Arc::clone(&shown), ours.try_clone().expect("a copy"));
         let reader = std::thread::spawn(move || {
             let mut piece = [0; 4096];
-            // Reading ends with an error when the last of the other sides is closed.
+            // `read` fails once the program's side of the terminal is closed.
             while let Ok(read @ 1..) = output.read(&mut piece) {
                 let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
                 screen.extend_from_slice(&piece[..read]);
@@ -60,13 +60,13 @@ impl OnTerminal {
         }
     }
 
-    /// All that was shown, with the lines' ends of a file.
+    /// All output so far, with line feeds as in a file.
     pub fn shown(&self) -> String {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&shown).replace("\r\n", "\n")
     }
 
-    /// Waits until these words were shown so often.
+    /// Waits until the terminal has shown these words at least so many times.
     pub async fn shows_times(&self, words: &str, times: usize) {
         wait_until(&format!("{words:?} {times} times on the terminal"), || {
             self.shown().matches(words).count() >= times
@@ -74,7 +74,7 @@ impl OnTerminal {
         .await;
     }
 
-    /// Waits until these words were shown.
+    /// Waits until the terminal has shown these words.
     pub async fn shows(&self, words: &str) {
         self.shows_times(words, 1).await;
     }
@@ -83,19 +83,22 @@ impl OnTerminal {
         self.typed.write_all(text.as_bytes()).expect("typed");
     }
 
-    /// Presses Ctrl-C.
+    /// Sends SIGINT, as Ctrl-C does.
     pub fn interrupt(&self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(pid.expect("it runs"), Signal::INT).expect("it runs");
     }
 
-    /// Waits until it ends by itself, and until all that it has shown is read.
+    /// Waits until the program ends by itself, and until all its output is read.
     pub async fn end(&mut self) -> Option<i32> {
         wait_until("the end of the program", || {
-            self.child.try_wait().expect("asked").is_some()
+            self.child
+                .try_wait()
+                .expect("its status can be read")
+                .is_some()
         })
         .await;
-        wait_until("the last of what it showed", || self.reader.is_finished()).await;
+        wait_until("all its output to be read", || self.reader.is_finished()).await;
         self.child.wait().expect("it ended").code()
     }
 }

@@ -1,4 +1,4 @@
-//! Pairing in this process, as the command `pair` does it: its own tests run the command.
+//! Pairs a device in this process, in the same way as the command `pair`.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The program itself, as a process that can be asked, stopped and killed.
+//! Runs the program under test as a child process, with its log and its output in files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,13 +13,13 @@ use serde_json::Value;
 use super::interrupt_signal::restore_interrupts;
 use super::wait::{wait_for_some, wait_until};
 
-/// The program.
+/// The path of the program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_punie-runner");
 
-/// The lines of its log that a failed test shows.
+/// The number of last log lines that a failed test prints.
 const SHOWN_LINES: usize = 40;
 
-/// The program as a worker.
+/// Returns the settings that run the program under test as a worker.
 pub fn worker_program() -> WorkerProgram {
     let temp_root = std::env::temp_dir().join("punie-runner-test-workers");
     WorkerProgram {
@@ -29,15 +29,15 @@ pub fn worker_program() -> WorkerProgram {
     }
 }
 
-/// What a process is started with.
+/// The folders and the backend address that a process is started with.
 #[derive(Clone)]
 pub struct ProcessSetting {
     pub home: PathBuf,
     pub workspace: PathBuf,
     pub url: String,
-    /// Where its log and its answers go; outside of home and workspace.
+    /// The folder of its log and its stdout, outside of home and workspace.
     pub logs: PathBuf,
-    /// The authorities that it trusts instead of the system's.
+    /// A file of root certificates that it trusts instead of the system's.
     pub roots: Option<PathBuf>,
 }
 
@@ -58,7 +58,7 @@ pub struct RunningProgram {
     out: PathBuf,
 }
 
-/// How a program ended.
+/// The exit code, the stdout and the log of a program that has ended.
 #[derive(Debug)]
 pub struct EndedProgram {
     pub code: Option<i32>,
@@ -67,19 +67,19 @@ pub struct EndedProgram {
 }
 
 impl EndedProgram {
-    /// The one line of JSON that it answered with.
+    /// Parses its stdout as one JSON value.
     pub fn json(&self) -> Value {
         serde_json::from_str(self.out.trim()).unwrap_or_else(|bad| panic!("{bad}: {self:?}"))
     }
 }
 
 impl RunningProgram {
-    /// Starts it with these arguments.
+    /// Starts the program with these arguments.
     pub fn start(setting: &ProcessSetting, args: &[&str]) -> Self {
         Self::within(&[], setting, args, &[])
     }
 
-    /// Starts it with these variables beside.
+    /// Starts the program with additional environment variables.
     pub fn start_with(
         setting: &ProcessSetting,
         args: &[&str],
@@ -88,7 +88,8 @@ impl RunningProgram {
         Self::within(&[], setting, args, variables)
     }
 
-    /// Starts it by a program that becomes it in the end (`unshare`, `prlimit`), with these words before its own.
+    /// Starts the program through a wrapper that executes it (`unshare`, `prlimit`). `before` holds the wrapper and its
+    /// arguments.
     pub fn within(
         before: &[&str],
         setting: &ProcessSetting,
@@ -106,7 +107,7 @@ impl RunningProgram {
         Self::launch(setting, command, variables)
     }
 
-    /// Starts it as the shell that has said these words before: a limit, a group, a variable of its own.
+    /// Starts the program from a shell that first runs these commands: a limit, a process group, a variable.
     pub fn start_after(setting: &ProcessSetting, words: &str, args: &[&str]) -> Self {
         let mut command = Command::new("/bin/sh");
         command
@@ -115,7 +116,7 @@ impl RunningProgram {
         Self::launch(setting, command, &[])
     }
 
-    /// Starts this, with what every program here is started with.
+    /// Starts a command with the environment and the output files that every program here gets.
     pub fn launch(
         setting: &ProcessSetting,
         mut command: Command,
@@ -135,7 +136,7 @@ impl RunningProgram {
             .env("PUNIE_WORKSPACE", &setting.workspace)
             .env("PUNIE_BACKEND_URL", &setting.url)
             .env("PUNIE_LOG", "debug")
-            // The desktop of the person who runs the tests shows nothing of them, and may go to sleep.
+            // Tests show no notifications on the developer's desktop and do not keep it from sleep.
             .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
             .env("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
             .envs(setting.roots.iter().map(|roots| ("SSL_CERT_FILE", roots)))
@@ -148,22 +149,21 @@ impl RunningProgram {
         Self { child, log, out }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has logged.
+    /// Its log so far.
     pub fn log(&self) -> String {
         read_file(&self.log)
     }
 
-    /// What it has said on stdout.
+    /// Its stdout so far.
     pub fn out(&self) -> String {
         read_file(&self.out)
     }
 
-    /// Waits until it has logged this.
+    /// Waits until its log contains these words.
     pub async fn logs(&self, words: &str) {
         wait_until(&format!("{words:?} in its log"), || {
             self.log().contains(words)
@@ -171,17 +171,16 @@ impl RunningProgram {
         .await;
     }
 
-    /// Asks it to stop.
+    /// Sends it SIGTERM.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
         self.status().is_some()
     }
 
-    /// Ends it as a power cut would, and waits until it is gone.
+    /// Kills it with SIGKILL, as sudden as a power cut, and waits until it is gone.
     pub fn kill(mut self) {
         self.signal(Signal::KILL);
         self.child.wait().expect("it ends");
@@ -198,7 +197,7 @@ impl RunningProgram {
     }
 
     fn status(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("it can be asked")
+        self.child.try_wait().expect("its status can be read")
     }
 
     /// Prints how it ended, and the last lines of its log.
@@ -220,13 +219,12 @@ impl RunningProgram {
         );
     }
 
-    /// Sends it this signal.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id())
             .ok()
             .and_then(Pid::from_raw)
             .expect("a process id");
-        kill_process(pid, signal).expect("it is ours to signal");
+        kill_process(pid, signal).expect("the program can be signalled");
     }
 }
 
@@ -235,17 +233,17 @@ impl Drop for RunningProgram {
         if std::thread::panicking() {
             self.explain_failure();
         }
-        // One that has ended already is only collected.
+        // For a program that has ended already, this only reaps it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 fn read_file(path: &Path) -> String {
-    String::from_utf8_lossy(&std::fs::read(path).expect("it is there")).into_owned()
+    String::from_utf8_lossy(&std::fs::read(path).expect("the file can be read")).into_owned()
 }
 
-/// Makes a file named after a number that no other file with this ending has.
+/// Creates a file named after a number that no other file with this ending has.
 pub fn new_numbered_file(folder: &Path, ending: &str) -> (usize, File) {
     let mut number = std::fs::read_dir(folder).expect("the logs").count();
     loop {
@@ -257,7 +255,8 @@ pub fn new_numbered_file(folder: &Path, ending: &str) -> (usize, File) {
     }
 }
 
-/// Copies the program under test to where a test runs it. Another process writes the copy, so that nothing here has it open (see `program`).
+/// Copies the program under test to the path at which a test runs it. Another process writes the copy, so that this
+/// process never has it open (see `program`).
 pub fn copy_program(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg(from).arg(to).status();
     assert!(copied.expect("cp runs").success(), "{}", to.display());

@@ -1,12 +1,12 @@
-//! Programs that tests make for others to run.
+//! Creates executable files for other processes to run.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Makes this text a program, and its folders where they are not there. Another process writes it: what this one has
-/// open for writing is open for a moment in every process that another test is just starting, and no program is run that
-/// somebody has open so (ETXTBSY in execve(2)).
+/// Writes this text to an executable file, and creates missing folders. Another process writes the file. If this
+/// process had it open for writing, so would, for a moment, each process that another test starts. The kernel does not
+/// execute a file that is open for writing (ETXTBSY in execve(2)).
 pub fn make_program(path: &Path, text: &str) {
     let script = r#"mkdir -p "${1%/*}" && cat > "$1" && chmod 755 "$1""#;
     let mut writer = Command::new("/bin/sh");

@@ -1,5 +1,5 @@
-//! A TCP proxy that mistreats connections: it knows bytes, no calls. For faults of a call or its answer there are the
-//! backend's own faults and the relay.
+//! A TCP proxy that injects faults into connections. It handles bytes and parses no calls. For faults of a call or its
+//! answer, use the backend's fault injector or the relay.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,24 +16,24 @@ use tokio::time::{Instant, sleep_until};
 
 use super::reserved_port::ReservedPort;
 
-/// What is done to a connection.
+/// The fault of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionFault {
-    /// Nothing.
+    /// No fault.
     Pass,
-    /// What is sent disappears, without an end and without a reset.
+    /// Bytes disappear in both directions, without an end of stream and without a reset.
     BlackHole,
-    /// The connection is reset after so many more bytes of the calls.
+    /// The connection is reset after this many more bytes from the client.
     ResetAsking(usize),
-    /// The connection is reset after so many more bytes of the answers.
+    /// The connection is reset after this many more bytes from the server.
     ResetAnswering(usize),
-    /// The answers come at so many bytes a second.
+    /// The answers arrive at this many bytes a second.
     Bandwidth(usize),
-    /// The calls of all connections together go out at so many bytes a second.
+    /// All connections share an uplink with this many bytes a second for their calls.
     Uplink(usize),
-    /// Everything comes so much later.
+    /// Bytes arrive this much later, in both directions.
     Latency(Duration),
-    /// The connection is closed after that time, whatever it is doing.
+    /// The connection is closed this long after its next bytes, which are lost.
     Timeout(Duration),
 }
 
@@ -45,17 +45,17 @@ enum StreamDirection {
 
 struct SharedProxy {
     upstream: SocketAddr,
-    /// For all connections.
+    /// The fault of all connections.
     toxic: watch::Sender<ConnectionFault>,
-    /// Only for connections on which this text was asked.
+    /// The fault of connections whose client has sent this text.
     marked: Mutex<Option<(String, ConnectionFault)>>,
     met: AtomicUsize,
-    /// When the line will have carried what went out so far, under [`Toxic::Uplink`].
+    /// The time at which the uplink has carried all bytes so far, under [`ConnectionFault::Uplink`].
     free_at: Mutex<Instant>,
 }
 
 impl SharedProxy {
-    /// When a line of this rate will have carried so many bytes more.
+    /// Returns the time at which an uplink of this rate has carried these bytes, too.
     fn carry_bytes(&self, bytes: usize, rate: usize) -> Instant {
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
         let time = Duration::from_micros((bytes * 1_000_000 / rate) as u64);
@@ -73,7 +73,7 @@ pub struct FaultyProxy {
 }
 
 impl FaultyProxy {
-    /// Before the server at this address.
+    /// Starts a proxy to the server at this address.
     pub fn before(url: &str) -> Self {
         let upstream = url
             .trim_start_matches("http://")
@@ -98,12 +98,12 @@ impl FaultyProxy {
         proxy
     }
 
-    /// From now on this is done to all connections, those that stand too.
+    /// Applies this fault to all connections, open ones included.
     pub fn inject_fault(&self, toxic: ConnectionFault) {
         self.shared.toxic.send_replace(toxic);
     }
 
-    /// From now on this is done to connections as soon as this text is asked on them.
+    /// Applies this fault to a connection as soon as its client sends this text.
     pub fn poison_those_with(&self, text: &str, toxic: ConnectionFault) {
         *self
             .shared
@@ -112,7 +112,7 @@ impl FaultyProxy {
             .unwrap_or_else(PoisonError::into_inner) = Some((text.to_owned(), toxic));
     }
 
-    /// Nothing is done to new connections any more, nor to those that stand, but for marked ones.
+    /// Removes all faults, except from open connections whose client has sent the marked text.
     pub fn clear_faults(&self) {
         *self
             .shared
@@ -122,17 +122,17 @@ impl FaultyProxy {
         self.inject_fault(ConnectionFault::Pass);
     }
 
-    /// How often the text was asked that [`Self::poison_those_with`] waits for.
+    /// The number of times that clients sent the text of [`Self::poison_those_with`].
     pub fn marked_requests(&self) -> usize {
         self.shared.met.load(Ordering::SeqCst)
     }
 
-    /// Connections are refused, and those that stand are reset.
+    /// Refuses new connections and resets open ones.
     pub async fn down(&mut self) {
         self.serving.shutdown().await;
     }
 
-    /// They are taken again, at the same address.
+    /// Accepts connections again, at the same address.
     pub fn up(&mut self) {
         self.serve(self.port.listen());
     }
@@ -144,7 +144,7 @@ impl FaultyProxy {
             while let Ok((near, _)) = listener.accept().await {
                 let shared = Arc::clone(&shared);
                 open.spawn(async move {
-                    // A server that is away is a reset to whoever asks.
+                    // If the server is down, the client's connection is closed.
                     let _ = proxy_connection(&shared, near).await;
                 });
             }
@@ -180,7 +180,7 @@ async fn proxy_connection(shared: &SharedProxy, near: TcpStream) -> io::Result<(
     }
 }
 
-/// Carries one way's bytes until the connection is to end.
+/// Copies the bytes of one direction until the connection must end.
 async fn pump_bytes(
     shared: &SharedProxy,
     way: StreamDirection,
@@ -195,7 +195,7 @@ async fn pump_bytes(
     loop {
         let read = tokio::select! {
             read = from.read(&mut buffer) => read?,
-            // What began to count begins anew with another toxic.
+            // A new fault counts its bytes from zero.
             _ = general.changed() => continue,
             Ok(()) = marked.changed() => continue,
         };

@@ -1,4 +1,4 @@
-//! A relay between the runner and its backend that can misbehave, call by call, and remembers what passed.
+//! A relay between the runner and its backend. It can fail single calls, and it records each call.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,26 +10,26 @@ use tokio::time::Instant;
 
 use super::caller::http_client;
 
-/// What becomes of a call.
+/// The way in which the relay handles a call.
 pub enum CallFate {
     /// It is passed on, and so is its answer.
     Pass,
-    /// It is passed on, and its answer is changed so.
+    /// It is passed on, and this function changes its answer.
     Alter(fn(&mut Value)),
-    /// It is passed on, and nothing comes back.
+    /// It is passed on, and the connection is closed without an answer.
     AnswerLost,
     /// It is passed on, and the connection is reset after so many bytes of the answer.
     Cut(usize),
-    /// Nobody hears it.
+    /// It is dropped, and the connection is closed.
     Unheard,
-    /// Nobody hears it, and the connection stays as it is.
+    /// It is dropped, and the connection stays open.
     Hang,
-    /// This is answered instead, byte by byte as it stands.
+    /// It is dropped, and the relay answers with exactly these bytes.
     Say(String),
 }
 
 impl CallFate {
-    /// A whole answer.
+    /// Answers with this status, these headers and this body.
     pub fn say(status: &str, headers: &str, body: &str) -> Self {
         Self::Say(format!(
             "HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",
@@ -37,7 +37,7 @@ impl CallFate {
         ))
     }
 
-    /// A function's refusal.
+    /// Answers as a backend function that throws this data.
     pub fn refuse(data: &Value) -> Self {
         let body =
             serde_json::json!({ "status": "error", "errorMessage": "refused", "errorData": data });
@@ -49,14 +49,14 @@ impl CallFate {
     }
 }
 
-/// A call that came by.
+/// A call that the relay received.
 #[derive(Debug, Clone)]
 pub struct RelayedCall {
     pub path: String,
     pub args: Value,
-    /// The backend's answer, where it was asked.
+    /// The backend's answer, or null if the call was not passed on.
     pub answer: Value,
-    /// When it came.
+    /// The time at which the relay received it.
     pub at: Instant,
 }
 
@@ -76,7 +76,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Before the backend at this address.
+    /// Starts a relay to the backend at this address.
     pub async fn before(upstream: &str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -93,7 +93,7 @@ impl Relay {
             while let Ok((socket, _)) = listener.accept().await {
                 let shared = Arc::clone(&serves);
                 open.spawn(async move {
-                    // A runner that goes away in the middle is what many tests are about.
+                    // Many tests end the runner in the middle of a call.
                     let _ = serve_connection(&shared, socket).await;
                 });
             }
@@ -105,7 +105,7 @@ impl Relay {
         }
     }
 
-    /// From now on, this decides.
+    /// Sets the rule that decides the fate of each later call.
     pub fn rule(&self, rule: impl FnMut(&str, &Value) -> CallFate + Send + 'static) {
         *self
             .shared
@@ -114,7 +114,7 @@ impl Relay {
             .unwrap_or_else(PoisonError::into_inner) = Box::new(rule);
     }
 
-    /// The calls of one function that came by, in order.
+    /// The received calls of one function, in order.
     pub fn calls(&self, path: &str) -> Vec<RelayedCall> {
         let calls = self
             .shared
@@ -128,7 +128,7 @@ impl Relay {
             .collect()
     }
 
-    /// How many posts for this request came by, and how many of them the backend stored.
+    /// Counts the posts of results for this request, and those that the backend stored.
     pub fn posts(&self, id: &str) -> (usize, usize) {
         let posts = self.calls("events:appendResult");
         let posts: Vec<_> = posts
@@ -183,7 +183,7 @@ async fn serve_connection(shared: &SharedRelay, mut socket: TcpStream) -> Option
     socket.shutdown().await.ok()
 }
 
-/// The request line and the headers of one request.
+/// Reads the request line and the headers of one request.
 async fn read_head(socket: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -192,8 +192,8 @@ async fn read_head(socket: &mut TcpStream) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-/// Carries a WebSocket's bytes both ways until it ends, each at once: for the 40 ms that the kernel would wait for more,
-/// stepped time would not.
+/// Copies the bytes of a WebSocket both ways until it ends. TCP_NODELAY sends each packet at once: the kernel would
+/// delay small ones by 40 ms, and stepped time does not wait that long.
 async fn splice_streams(shared: &SharedRelay, mut near: TcpStream, head: &str) -> Option<()> {
     let mut far = TcpStream::connect(shared.upstream.trim_start_matches("http://"))
         .await
@@ -206,7 +206,7 @@ async fn splice_streams(shared: &SharedRelay, mut near: TcpStream, head: &str) -
         .map(drop)
 }
 
-/// The route and the body of one request.
+/// Reads the body of one request, and returns its route and its body.
 async fn read_request(socket: &mut TcpStream, head: &str) -> Option<(String, Vec<u8>)> {
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -218,7 +218,7 @@ async fn read_request(socket: &mut TcpStream, head: &str) -> Option<(String, Vec
     Some((head.split_whitespace().nth(1)?.to_owned(), body))
 }
 
-/// The backend's answer as bytes; none where the backend does not answer.
+/// Passes a call on. Returns the changed answer as bytes, or `None` if the backend does not answer.
 async fn forward_call(
     shared: &SharedRelay,
     route: &str,

@@ -1,11 +1,11 @@
-//! A port of this machine that stays a test's own, also while nothing listens at it.
+//! A port of this machine that stays reserved for one test, even while no server listens on it.
 
 use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket};
 
-/// A port. While a socket is bound to it, the system gives it to nobody who asks for any port; as that socket does not
-/// listen, others that name the port may.
+/// A reserved port. While a socket is bound to it, the system does not give it to a process that asks for any port.
+/// That socket does not listen, so a server that names the port can still listen on it.
 pub struct ReservedPort {
     address: SocketAddr,
     _bound: TcpSocket,
@@ -24,7 +24,7 @@ impl ReservedPort {
         self.address
     }
 
-    /// Listens at it. What listened there before must be gone.
+    /// Listens on the port. An earlier listener must be closed.
     pub fn listen(&self) -> TcpListener {
         bind_socket(self.address).listen(64).expect("listening")
     }
@@ -33,6 +33,8 @@ impl ReservedPort {
 fn bind_socket(address: SocketAddr) -> TcpSocket {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_reuseaddr(true).expect("set");
-    socket.bind(address).expect("the port is ours");
+    socket
+        .bind(address)
+        .expect("the reserved port can be bound");
     socket
 }

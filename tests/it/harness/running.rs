@@ -1,6 +1,7 @@
-//! Processes that run, as /proc shows them.
+//! Finds running processes and their state in /proc.
 
-/// Whether a process runs anything. The kernel may need seconds to dismantle one on a busy machine.
+/// Returns true while a process executes code. On a busy machine, the kernel may need seconds to remove a process that
+/// has ended.
 pub fn is_alive(pid: &str) -> bool {
     // `PF_EXITING`, see proc_pid_stat(5).
     const EXITING: u64 = 0x4;
@@ -9,18 +10,18 @@ pub fn is_alive(pid: &str) -> bool {
     };
     let number = |at: usize| fields[at].parse::<u64>().expect("a number");
     let is_ending = matches!(fields[0].as_str(), "Z" | "X") || number(6) & EXITING != 0;
-    // Its first thread may end before others.
+    // The main thread may end before other threads.
     !is_ending || number(17) > 1
 }
 
-/// What the kernel says of a process after its name, beginning with its state.
+/// The fields of /proc/PID/stat after the process name; the first one is the state.
 fn stat_fields(pid: &str) -> Option<Vec<String>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let rest = stat.rsplit(')').next()?;
     Some(rest.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The processes that live and have exactly this among their arguments.
+/// The running processes with exactly this argument.
 pub fn processes_with_argument(argument: &str) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc")
         .expect("the processes")

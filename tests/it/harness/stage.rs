@@ -1,4 +1,5 @@
-//! One backend in this process, one device paired with it, one caller: what most tests of the runner begin with.
+//! Sets up one backend in this process, one device paired with it, and one caller. Most tests of the runner begin with
+//! this fixture.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ use super::process::{EndedProgram, ProcessSetting, RunningProgram};
 use super::reserved_port::ReservedPort;
 use super::wait::{wait_for_some, wait_until};
 
-/// Waits that a test can afford.
+/// Retry delays that are short enough for tests, and no safe mode after crashes.
 const QUICK: &str = "
 [backend.poll]
 error_base_ms = 20
@@ -39,11 +40,11 @@ crashes = 0
 pub struct RunnerFixture {
     backend: Option<DevBackend>,
     options: DevBackendOptions,
-    /// The backend's, also while it is stopped.
+    /// The backend's port, reserved while the backend is stopped.
     _port: ReservedPort,
     ahead_ms: Arc<AtomicI64>,
     pairing_code: String,
-    /// What of the backend goes wrong on purpose.
+    /// The faults that a test injects into the backend.
     pub faults: FaultInjector,
     pub caller: TestCaller,
     pub setting: ProcessSetting,
@@ -51,20 +52,20 @@ pub struct RunnerFixture {
 }
 
 impl RunnerFixture {
-    /// With the defaults of the configuration, but for the waits after errors.
+    /// Sets up a device with the default configuration, except for the short retry delays.
     pub async fn new() -> Self {
         Self::with_config("").await
     }
 
-    /// With this beside in the configuration. The device is paired, and its caller reads the open questions, so that it
-    /// can be asked for a minute.
+    /// Sets up a device with these lines added to its configuration. The caller reads the open questions once, so the
+    /// runner can ask it for a minute.
     pub async fn with_config(config: &str) -> Self {
         let setup = Self::without_listener(config).await;
         setup.caller.questions().await;
         setup
     }
 
-    /// With a caller that does not read the open questions.
+    /// Sets up a caller that does not read the open questions.
     pub async fn without_listener(config: &str) -> Self {
         Self::with_unpaired_device(config)
             .await
@@ -72,7 +73,7 @@ impl RunnerFixture {
             .await
     }
 
-    /// With a backend whose clock is ahead of the device's by so much, or behind.
+    /// Sets up a backend whose clock is ahead of the device's by `ms`, or behind it if `ms` is negative.
     pub async fn with_skewed_clock(ms: i64) -> Self {
         let setup = Self::with_unpaired_device("").await;
         setup.advance_backend(ms);
@@ -90,12 +91,12 @@ impl RunnerFixture {
         setup
     }
 
-    /// With a backend that answers every poll at once, as Convex does.
+    /// Sets up a backend that answers every poll at once, as Convex does.
     pub async fn with_unheld_polls(config: &str) -> Self {
         Self::set(config, false).await.pair_with_backend().await
     }
 
-    /// With a device that the backend does not know yet; nothing can be asked of it.
+    /// Sets up a device that the backend does not know yet, and that can receive no calls.
     pub async fn with_unpaired_device(config: &str) -> Self {
         Self::set(config, true).await
     }
@@ -163,7 +164,7 @@ impl RunnerFixture {
         &self.pairing_code
     }
 
-    /// Another caller, with a token of this name.
+    /// Creates another caller, with a token of this name.
     pub fn caller_named(&self, name: &str) -> TestCaller {
         let token = self
             .backend()
@@ -172,7 +173,7 @@ impl RunnerFixture {
         TestCaller::new(&self.setting.url, token, self.caller.device.clone())
     }
 
-    /// Stops the backend; its address stays reserved for its return.
+    /// Stops the backend. Its address stays reserved for a restart.
     pub async fn stop_backend(&mut self) {
         self.backend
             .take()
@@ -181,7 +182,7 @@ impl RunnerFixture {
             .await;
     }
 
-    /// Starts it again: same database, same address.
+    /// Starts the backend again, with the same database and address.
     pub async fn start_backend(&mut self) {
         self.backend = Some(
             DevBackend::start_server(self.options.clone())
@@ -190,18 +191,19 @@ impl RunnerFixture {
         );
     }
 
-    /// Moves the backend's clock against everybody else's.
+    /// Moves only the backend's clock.
     pub fn advance_backend(&self, ms: i64) {
         self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// Has the backend answer what is overdue by its clock.
+    /// Runs the backend's housekeeping, which answers the requests that are overdue by its clock.
     pub async fn close_overdue(&self) {
         let backend = self.backend.as_ref().expect("the backend runs");
         backend.housekeep().await.expect("done");
     }
 
-    /// The backend's database, to put in it what no caller could. The backend must be stopped, or told by an append.
+    /// Opens the backend's database, for rows that no caller can store. A running backend notices such rows only with
+    /// the next append.
     pub fn database(&self) -> rusqlite::Connection {
         let db = rusqlite::Connection::open(&self.options.db).expect("the backend's database");
         db.busy_timeout(std::time::Duration::from_secs(30))
@@ -209,12 +211,12 @@ impl RunnerFixture {
         db
     }
 
-    /// The runner in the background.
+    /// Starts the runner in the background.
     pub fn run(&self) -> RunningProgram {
         RunningProgram::start(&self.setting, &["run"])
     }
 
-    /// The runner in the background, at another address of the same backend.
+    /// Starts the runner in the background, with another address of the same backend.
     pub fn run_at(&self, url: &str) -> RunningProgram {
         RunningProgram::start(
             &ProcessSetting {
@@ -225,7 +227,7 @@ impl RunnerFixture {
         )
     }
 
-    /// The runner in the background, at that address, with these points at which it ends (failpoint).
+    /// Starts the runner in the background with this address and with these failpoints, at which it ends.
     pub fn run_armed(&self, url: &str, points: &str) -> RunningProgram {
         let setting = ProcessSetting {
             url: url.to_owned(),
@@ -234,7 +236,7 @@ impl RunnerFixture {
         RunningProgram::start_with(&setting, &["run"], &[("PUNIE_FAILPOINTS", points.as_ref())])
     }
 
-    /// Exchanges a line of the configuration, for programs that start after this.
+    /// Replaces a part of the configuration, for programs that start later.
     pub fn configure(&self, from: &str, to: &str) {
         let file = self.setting.home.join("config.toml");
         let text = std::fs::read_to_string(&file).expect("a configuration");
@@ -242,12 +244,12 @@ impl RunnerFixture {
         std::fs::write(file, text.replace(from, to)).expect("written");
     }
 
-    /// What the journal remembers under this name.
+    /// The fact that the journal stores under this key.
     pub fn journal_note(&self, key: &str) -> Option<String> {
         self.journal()?.read_fact(key).expect("readable")
     }
 
-    /// One command at another address of the same backend, to its end.
+    /// Runs one command to its end, with another address of the same backend.
     pub async fn command_at(&self, url: &str, args: &[&str]) -> EndedProgram {
         RunningProgram::start(
             &ProcessSetting {
@@ -260,17 +262,17 @@ impl RunnerFixture {
         .await
     }
 
-    /// What `status` says.
+    /// The JSON output of `status`.
     pub async fn status(&self) -> Value {
         self.command(&["--json", "status"]).await.json()
     }
 
-    /// The runner in the background, in a shell that has said these words before.
+    /// Starts the runner in the background, from a shell that first runs these commands.
     pub fn run_after(&self, words: &str) -> RunningProgram {
         RunningProgram::start_after(&self.setting, words, &["run"])
     }
 
-    /// The one question on the device's list, once it is there.
+    /// Waits until the device lists exactly one question, and returns it.
     pub async fn listed_question(&self) -> Value {
         let listed = async || {
             let out = self.command(&["approvals", "--json"]).await.out;
@@ -281,34 +283,34 @@ impl RunnerFixture {
         wait_for_some("a question on the device's list", listed).await
     }
 
-    /// `approvals --watch` without a terminal, once the runner can know of it.
+    /// Starts `approvals --watch` without a terminal, and waits until the runner can find it.
     pub async fn watch_approvals(&self) -> RunningProgram {
         let watch = RunningProgram::start(&self.setting, &["--json", "approvals", "--watch"]);
         self.until_asker_announced().await;
         watch
     }
 
-    /// Waits until a process asks a person at this device.
+    /// Waits until a process announces that it asks a person at this device.
     pub async fn until_asker_announced(&self) {
         let home = Home::open_home(&self.setting.home).expect("a home");
-        wait_until("somebody who can be asked", || {
+        wait_until("an announced process that asks a person", || {
             ApproverPresence::is_announced(&home)
         })
         .await;
     }
 
-    /// One command, to its end.
+    /// Runs one command to its end.
     pub async fn command(&self, args: &[&str]) -> EndedProgram {
         RunningProgram::start(&self.setting, args).end().await
     }
 
-    /// What `history ID` shows, with one blank between words.
+    /// The output of `history ID`, with one blank between words.
     pub async fn shown_history(&self, id: &str) -> String {
         let shown = self.command(&["history", id]).await.out;
         shown.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// One pass; it must succeed. What it says of itself.
+    /// Runs `--once`, which must succeed, and returns its report.
     pub async fn once(&self) -> Value {
         let ended = self.command(&["--once", "--json"]).await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -323,7 +325,7 @@ impl RunnerFixture {
         self.caller.answer(id).await
     }
 
-    /// A file of the workspace.
+    /// The path of a file in the workspace.
     pub fn file(&self, name: &str) -> PathBuf {
         self.setting.workspace.join(name)
     }
@@ -332,12 +334,12 @@ impl RunnerFixture {
         std::fs::write(self.file(name), text).expect("written");
     }
 
-    /// What is in a file of the workspace; nothing where there is none.
+    /// The text of a file in the workspace, or an empty text if there is no such file.
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.file(name)).unwrap_or_default()
     }
 
-    /// Waits until a file of the workspace holds a whole line; the line.
+    /// Waits until a file in the workspace holds a whole line, and returns the line.
     pub async fn line(&self, name: &str) -> String {
         wait_until(&format!("a line in {name}"), || {
             self.read(name).contains('\n')
@@ -346,7 +348,7 @@ impl RunnerFixture {
         self.read(name).trim().to_owned()
     }
 
-    /// Waits until what a call has printed is kept so far as to hold this: a crash loses only what is not.
+    /// Waits until the stored output of a call contains these words. A crash loses only output that is not stored yet.
     pub async fn wait_for_stored_output(&self, id: &str, words: &str) {
         let handle = OutputStore::handle_for(&RequestId::parse(id).expect("an id"), 0);
         let kept = self
@@ -355,25 +357,25 @@ impl RunnerFixture {
             .join("state/outputs")
             .join(handle.as_str());
         let holds = || std::fs::read_to_string(&kept).is_ok_and(|kept| kept.contains(words));
-        wait_until(&format!("{words:?} to be kept"), holds).await;
+        wait_until(&format!("{words:?} in the stored output"), holds).await;
     }
 
-    /// The journal, once a runner has made it.
+    /// Opens the journal, or returns `None` before a runner has created it.
     pub fn journal(&self) -> Option<JournalReader> {
         JournalReader::open_read_only(&self.setting.home.join("state/journal.sqlite3")).ok()
     }
 
-    /// How far the journal says a request has come.
+    /// The state of a request in the journal.
     pub fn state(&self, id: &str) -> Option<RequestState> {
         let id = RequestId::parse(id).expect("an id");
-        // A journal that is just being made may have no tables yet.
+        // A journal that a runner is just creating may have no tables yet.
         self.journal()?
             .request_record(&id)
             .ok()?
             .map(|life| life.state)
     }
 
-    /// Waits until the journal says that a request has come so far.
+    /// Waits until a request has this state in the journal.
     pub async fn wait_for_state(&self, id: &str, state: RequestState) {
         wait_until(&format!("{id} to be {}", state.as_str()), || {
             self.state(id) == Some(state)
@@ -384,7 +386,7 @@ impl RunnerFixture {
 
 impl Drop for RunnerFixture {
     fn drop(&mut self) {
-        // Whoever looks into a failure needs the logs.
+        // Keeps the logs of a failed test.
         self.dir.disable_cleanup(std::thread::panicking());
     }
 }

@@ -1,6 +1,6 @@
-//! Time that moves only when a test says so, from timer to timer, and only while no real work is under way: no call of the
-//! backend ([`InstantBackend`](super::instant_backend::InstantBackend)), no blocking task, and at each step no write to
-//! the journal.
+//! A clock that moves only when a test moves it, from timer to timer, and that stops for real work. Such work is a call
+//! of the backend ([`InstantBackend`](super::instant_backend::InstantBackend)), a blocking task and, at each step, a
+//! write to the journal.
 
 use std::convert::Infallible;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 use super::wait::PATIENCE;
 
-/// While it lives, a paused clock does not go on by itself. (The runtime lets the clock stand while a blocking task runs.)
+/// Keeps a paused clock from advancing by itself, until this is dropped. Tokio does not advance a paused clock while a
+/// blocking task runs.
 pub struct TimeHold {
     _ends: Sender<Infallible>,
 }
@@ -26,7 +27,7 @@ impl TimeHold {
     }
 }
 
-/// The time of a runtime of one thread, stopped.
+/// The stopped clock of a current-thread runtime.
 pub struct SteppedTime {
     hold: Option<TimeHold>,
     journal: Option<Journal>,
@@ -39,7 +40,7 @@ impl Drop for SteppedTime {
 }
 
 impl SteppedTime {
-    /// Stops the time of this runtime.
+    /// Stops the clock of this runtime.
     pub fn stop() -> Self {
         tokio::time::pause();
         Self {
@@ -48,12 +49,13 @@ impl SteppedTime {
         }
     }
 
-    /// Has each step wait until this journal has written what it was given.
+    /// Makes each step wait until this journal has stored its pending writes.
     pub fn wait_for_journal(&mut self, journal: Journal) {
         self.journal = Some(journal);
     }
 
-    /// Moves time on by this, at most `step` at once, until it is so. How much of this time that took.
+    /// Advances the clock, by at most `step` at once, until the condition holds. Returns the time by which the clock
+    /// advanced.
     pub async fn move_until(
         &mut self,
         what: &str,
@@ -69,13 +71,13 @@ impl SteppedTime {
             }
             tokio::select! {
                 biased;
-                () = &mut late => panic!("in vain was waited for: {what}"),
+                () = &mut late => panic!("timed out while waiting for {what}"),
                 () = self.make_step(step) => {}
             }
         }
     }
 
-    /// Moves time on, at most `step` at once, until this is done.
+    /// Advances the clock, by at most `step` at once, until this future completes.
     pub async fn run<T>(&mut self, step: Duration, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let mut late = real_timer(PATIENCE);
@@ -90,7 +92,7 @@ impl SteppedTime {
                     self.hold = Some(TimeHold::begin());
                     return done;
                 }
-                () = &mut late => panic!("it is not done"),
+                () = &mut late => panic!("the work did not complete in time"),
                 () = moving => {}
             }
         }
@@ -102,23 +104,26 @@ impl SteppedTime {
         self.hold = Some(TimeHold::begin());
     }
 
-    /// Moves time on by so much.
+    /// Advances the clock by this time.
     pub async fn pass(&mut self, time: Duration, step: Duration) {
         let end = Instant::now() + time;
         self.move_until("the time to pass", step, || Instant::now() >= end)
             .await;
     }
 
-    /// Waits until it is so, while time stands.
+    /// Waits until the condition holds, without advancing the clock.
     pub async fn stand_until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let begun = std::time::Instant::now();
         while !is_so() {
-            assert!(begun.elapsed() < PATIENCE, "in vain was waited for: {what}");
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "timed out while waiting for {what}"
+            );
             self.work().await;
         }
     }
 
-    /// Gives sockets and threads a moment, and the journal the time that it needs.
+    /// Lets sockets and threads work for a moment, and waits for the writes of the journal.
     async fn work(&self) {
         for _ in 0..2 {
             for _ in 0..16 {
@@ -137,19 +142,19 @@ impl SteppedTime {
     }
 }
 
-/// Completes after this time of the real clock; does not keep a paused one from moving.
+/// Completes after this time on the real clock, and lets a paused clock advance.
 fn real_timer(time: Duration) -> impl Future<Output = ()> + Unpin {
     let (tell, mut told) = oneshot::channel();
     let (alive, dropped) = channel::<Infallible>();
     std::thread::spawn(move || {
         if dropped.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
-            // Nobody may wait any more.
+            // The receiver may be gone.
             let _ = tell.send(());
         }
     });
     Box::pin(async move {
         let _alive = alive;
-        // Without a word the thread is gone, which it is only after this.
+        // An error means that the thread has ended, and it ends only after the time.
         let _ = (&mut told).await;
     })
 }

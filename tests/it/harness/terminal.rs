@@ -1,4 +1,4 @@
-//! A pseudo-terminal for commands of the program, as a person's terminal window is one.
+//! A pseudo-terminal for commands of the program, like the one behind a terminal window.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -27,11 +27,11 @@ pub fn open_terminal() -> (File, File) {
     (File::from(ours), File::from(other.expect("opened")))
 }
 
-/// Reads all that is shown on the terminal, until its last program ends.
+/// Reads all output of the terminal on a thread, until its last program ends.
 pub fn read_screen(mut ours: File) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut shown = Vec::new();
-        // Reading ends with an error when the last of the other sides is closed.
+        // `read` fails once the last program has closed its side of the terminal.
         let _ = std::io::Read::read_to_end(&mut ours, &mut shown);
         String::from_utf8_lossy(&shown).replace("\r\n", "\n")
     })

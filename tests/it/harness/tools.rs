@@ -5,12 +5,12 @@ use punie_tool::request::{ReplyBody, ToolReply};
 use punie_tool::{ToolContext, ToolEntry, ToolError, ToolRegistry};
 use serde_json::Value;
 
-/// The registry of one domain.
+/// Builds the registry of one domain.
 pub fn build_registry(entries: Vec<ToolEntry>) -> ToolRegistry {
     ToolRegistry::new([entries]).expect("the names of one domain differ")
 }
 
-/// Calls a tool of this registry.
+/// Calls a tool of this registry with a context for a detached call.
 pub async fn call_tool(
     registry: &ToolRegistry,
     tool: &str,
@@ -25,7 +25,7 @@ pub async fn call_tool(
     .await
 }
 
-/// Calls a tool with a context of the test's own.
+/// Calls a tool with the test's own context.
 pub async fn call_with(
     registry: &ToolRegistry,
     tool: &str,
@@ -39,10 +39,10 @@ pub async fn call_with(
         .await
 }
 
-/// The text of an answer.
+/// The text of a reply.
 pub fn reply_text(reply: &ToolReply) -> &str {
     match &reply.body {
         ReplyBody::Text(text) | ReplyBody::Fitted(text) => text,
-        ReplyBody::Json(value) => panic!("a JSON answer: {value}"),
+        ReplyBody::Json(value) => panic!("expected a text reply, got JSON: {value}"),
     }
 }

@@ -1,12 +1,12 @@
-//! Waiting for a state of the real world: looked at again and again, never slept for.
+//! Waits for a condition by polling it, so that no test sleeps for a fixed time.
 
 use std::time::Duration;
 
-/// More than anything takes on a slow machine under load.
+/// The longest wait: no condition takes longer on a slow machine under load.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// Looks until there is something to see. Patience is of the real clock, also where the runtime's is paused.
+/// Polls until there is a value. The time limit is on the real clock, even if the runtime's clock is paused.
 pub async fn wait_for_some<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = std::time::Instant::now();
     let looking = async {
@@ -22,16 +22,19 @@ pub async fn wait_for_some<T>(what: &str, mut look: impl AsyncFnMut() -> Option<
         if let Ok(seen) = tokio::time::timeout(PATIENCE, &mut looking).await {
             return seen;
         }
-        assert!(begun.elapsed() < PATIENCE, "in vain was waited for: {what}");
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "timed out while waiting for {what}"
+        );
     }
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 pub async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     wait_for_some(what, async || is_so().then_some(())).await;
 }
 
-/// Tries with more and more time: for what is cut off by a time limit, and must have come so far before.
+/// Retries with longer and longer limits: for an operation that must get far enough before its time limit ends it.
 pub async fn with_enough_time<T>(
     first_ms: u64,
     mut attempt: impl AsyncFnMut(u64) -> Option<T>,
@@ -43,7 +46,7 @@ pub async fn with_enough_time<T>(
         }
         assert!(
             Duration::from_millis(limit_ms) < PATIENCE,
-            "{limit_ms} ms were not enough"
+            "{limit_ms} ms were not enough for the operation"
         );
         limit_ms *= 3;
     }

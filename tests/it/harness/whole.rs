@@ -1,4 +1,4 @@
-//! Every tool of this device over folders that exist for one test only: what wiring does, without a home.
+//! Builds the registry of all tools over temporary folders, as `cli::wiring` does for a real device.
 
 use std::sync::Arc;
 
@@ -23,18 +23,18 @@ use punie_text::redact::Redactor;
 use punie_tool::ToolRegistry;
 use tempfile::TempDir;
 
-/// The registry with the folders under it.
+/// The registry, and the temporary folders that its tools use.
 pub struct AllTools {
     pub registry: ToolRegistry,
     _folders: TempDir,
 }
 
-/// The tools of a device whose owner switched nothing on.
+/// Builds the tools of a device whose owner switched on nothing.
 pub fn all_tools() -> AllTools {
     assemble_tools(false)
 }
 
-/// The tools of a device whose owner switched on everything.
+/// Builds the tools of a device whose owner switched on everything.
 pub fn whole_switched_on() -> AllTools {
     assemble_tools(true)
 }
@@ -131,7 +131,7 @@ fn assemble_tools(is_switched_on: bool) -> AllTools {
     }
 }
 
-/// What the tools that ask a person work on, in this home and without a runner.
+/// The dependencies of the tools that ask a person, for this home and without a runner.
 pub fn user_deps(home: &Home) -> user::UserDeps {
     user::UserDeps {
         people: PeopleAsker {

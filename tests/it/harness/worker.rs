@@ -1,4 +1,4 @@
-//! A worker at the other end of a WebSocket: it takes the runner's connections and sends it calls.
+//! A worker that serves a WebSocket: it accepts the runner's connections and sends calls to the runner.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -27,7 +27,7 @@ unauthorized_ms = 200
 crashes = 0
 ";
 
-/// A worker, with the home and the workspace of a device beside it.
+/// A worker, and the home and the workspace of a device.
 pub struct WorkerProcess {
     listener: TcpListener,
     pub setting: ProcessSetting,
@@ -37,9 +37,9 @@ pub struct WorkerProcess {
 /// One connection of the runner.
 pub struct WorkerConnection {
     pub socket: WebSocketStream<TcpStream>,
-    /// The headers that it came with, by their names in small letters.
+    /// The headers of its HTTP request by lower-case name, and its path under `path`.
     pub headers: BTreeMap<String, String>,
-    /// Results that came while others were waited for.
+    /// Frames that arrived while the test waited for another result.
     seen: Vec<Value>,
 }
 
@@ -48,7 +48,7 @@ impl WorkerProcess {
         Self::with_config("").await
     }
 
-    /// With this beside in the device's configuration.
+    /// Sets up a device with these lines added to its configuration.
     pub async fn with_config(config: &str) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let place = |name: &str| dir.path().join(name);
@@ -78,17 +78,17 @@ impl WorkerProcess {
         }
     }
 
-    /// The runner in the background.
+    /// Starts the runner in the background.
     pub fn run(&self) -> RunningProgram {
         RunningProgram::start(&self.setting, &["run"])
     }
 
-    /// One command, to its end.
+    /// Runs one command to its end.
     pub async fn command(&self, args: &[&str]) -> EndedProgram {
         RunningProgram::start(&self.setting, args).end().await
     }
 
-    /// A file of the workspace.
+    /// The path of a file in the workspace.
     pub fn file(&self, name: &str) -> PathBuf {
         self.setting.workspace.join(name)
     }
@@ -101,13 +101,16 @@ impl WorkerProcess {
         std::fs::read_to_string(self.file(name)).unwrap_or_default()
     }
 
-    /// The next connection, before anything is said on it.
+    /// Accepts the next TCP connection, and neither reads nor writes on it.
     pub async fn accept_connection(&self) -> TcpStream {
         let accepted = tokio::time::timeout(PATIENCE, self.listener.accept()).await;
-        accepted.expect("nobody connects").expect("accepted").0
+        accepted
+            .expect("the runner connects in time")
+            .expect("accepted")
+            .0
     }
 
-    /// The next connection that asks for a WebSocket; what only looks whether anybody listens is passed over.
+    /// Accepts the next WebSocket connection. Connections that only test whether the port is open are skipped.
     pub async fn accept(&self) -> WorkerConnection {
         loop {
             let mut headers = BTreeMap::new();
@@ -137,7 +140,7 @@ impl WorkerProcess {
         let mut stream = self.accept_connection().await;
         let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         stream.write_all(answer.as_bytes()).await.expect("written");
-        // What was asked is read to its end, so that the answer is not lost in a reset.
+        // Reads the request to its end, so that a reset does not discard the answer.
         let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     }
 }
@@ -156,14 +159,14 @@ impl WorkerConnection {
         self.socket.send(message).await.expect("sent");
     }
 
-    /// The next message; none once the connection is over.
+    /// Waits for the next message, or returns `None` once the connection has ended.
     pub async fn message(&mut self) -> Option<Message> {
-        // Pings keep coming; they are nothing that anybody waits for.
+        // Pings and pongs do not extend the deadline.
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             match tokio::time::timeout_at(deadline, self.socket.next())
                 .await
-                .expect("nothing comes")
+                .expect("a message arrives in time")
             {
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(message)) => return Some(message),
@@ -172,13 +175,13 @@ impl WorkerConnection {
         }
     }
 
-    /// The next frame of text.
+    /// Waits for the next text frame and parses it as JSON.
     pub async fn frame(&mut self) -> Value {
-        let message = self.message().await.expect("the connection is over");
+        let message = self.message().await.expect("the connection is still open");
         serde_json::from_str(message.to_text().expect("text")).expect("JSON")
     }
 
-    /// The result of this call: its status and its output.
+    /// Waits for the result of this call, and returns its status and output.
     pub async fn result(&mut self, id: &str) -> (String, String) {
         loop {
             if let Some(at) = self
@@ -196,7 +199,7 @@ impl WorkerConnection {
         }
     }
 
-    /// The output of a call that succeeds.
+    /// Makes a call that must succeed, and returns its output.
     pub async fn done(&mut self, id: &str, tool: &str, args: &Value) -> String {
         self.call(id, tool, args).await;
         let (status, output) = self.result(id).await;
@@ -204,7 +207,7 @@ impl WorkerConnection {
         output
     }
 
-    /// The output of a call that fails.
+    /// Makes a call that must fail, and returns its output.
     pub async fn fails(&mut self, id: &str, tool: &str, args: &Value) -> String {
         self.call(id, tool, args).await;
         let (status, output) = self.result(id).await;

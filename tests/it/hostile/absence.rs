@@ -1,5 +1,5 @@
-//! A kernel without Landlock, or with an older one: the level says so wherever it is read, and what would run in the
-//! open is refused, in these words, until the owner allows it.
+//! Kernels without Landlock, or with an older version: status, results and heartbeats report the level. The runner
+//! refuses commands that it cannot confine, with the text below, until the owner allows them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,14 +13,14 @@ use crate::harness::process::{PROGRAM, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// The program, as it is under another kernel.
+/// The program, run as if under another kernel.
 pub(super) struct OtherKernel {
     folder: TempDir,
     launcher: Vec<String>,
 }
 
 impl OtherKernel {
-    /// Where there is neither Landlock nor a namespace, so that nothing confines.
+    /// Simulates a kernel with neither Landlock nor namespaces, so that nothing confines commands.
     fn new(config: &str) -> Self {
         Self::under("without", &["landlock"], config).also_without_namespaces()
     }
@@ -33,7 +33,7 @@ impl OtherKernel {
         self
     }
 
-    /// Where Landlock is of this version.
+    /// Simulates a kernel with this version of Landlock.
     fn of_version(version: &str, config: &str) -> Self {
         Self::under("older_landlock", &[version], config)
     }
@@ -58,7 +58,7 @@ impl OtherKernel {
         self.folder.path().join(name)
     }
 
-    /// The program with these arguments.
+    /// Returns the command that starts the program with these arguments.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.launcher[0]);
         command
@@ -74,7 +74,7 @@ impl OtherKernel {
         command
     }
 
-    /// Its one line of JSON.
+    /// Runs the program with `--json`, and returns its one line of JSON.
     pub(super) fn says(&self, args: &[&str]) -> Value {
         let args = [&["--json"], args].concat();
         let output = self.command(&args).output().expect("it runs");
@@ -90,7 +90,7 @@ impl OtherKernel {
     }
 }
 
-/// The whole refusal at this level, with what would allow it.
+/// Returns the whole refusal at this level, with the setting that would allow the call.
 fn refusal_text(level: &str, require: &str) -> String {
     format!(
         "Nothing was run. The owner requires confinement \"full\" for what runs programs, and it is {level} here: what is \
@@ -100,7 +100,7 @@ fn refusal_text(level: &str, require: &str) -> String {
     )
 }
 
-/// What runs programs, one call of each kind.
+/// The tools that run programs, with one call of each.
 const RUNNING: [(&str, &str); 5] = [
     ("Bash", r#"{"command":"echo ran > made"}"#),
     ("run_command", r#"{"command":"touch","args":["made"]}"#),
@@ -131,7 +131,7 @@ fn without_landlock_and_namespaces_the_level_drops_and_what_executes_is_refused_
     }
     assert!(
         !level.contains("tcp") && !level.contains("udp"),
-        "the other walls hold: {level}"
+        "the network must still be confined: {level}"
     );
     for (tool, args) in RUNNING {
         let answer = bare.says(&["call", tool, args]);
@@ -142,7 +142,7 @@ fn without_landlock_and_namespaces_the_level_drops_and_what_executes_is_refused_
     let read = bare.says(&["call", "Read", r#"{"file_path":"file"}"#]);
     assert!(
         read["result"].to_string().contains("there"),
-        "reading goes on: {read}"
+        "Read must still work: {read}"
     );
     let edit =
         json!({"file_path": "file", "old_string": "there", "new_string": "here"}).to_string();
@@ -150,7 +150,7 @@ fn without_landlock_and_namespaces_the_level_drops_and_what_executes_is_refused_
     assert_eq!(
         std::fs::read_to_string(bare.path("work/file")).expect("there"),
         "here",
-        "and so does editing"
+        "Edit must still work"
     );
 }
 
@@ -159,7 +159,7 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
     assert_eq!(
         OtherKernel::under("without", &["landlock"], "").level(),
         "partial:[signal_runner]",
-        "the view alone keeps the rest in"
+        "without Landlock, the view must confine the rest"
     );
     for version in ["1", "3", "5"] {
         let older = OtherKernel::of_version(version, "");
@@ -179,7 +179,7 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
     assert_eq!(
         OtherKernel::of_version("6", "").level(),
         "full",
-        "signals are kept in from here on"
+        "Landlock confines signals from version 6 on"
     );
     let oldest = OtherKernel::of_version("1", "[sandbox]\nrequire = \"partial\"\n");
     let oldest = oldest.also_without_namespaces();
@@ -205,7 +205,7 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
     );
     assert!(
         !allowed.path("user/rc").exists(),
-        "what it can keep in, it does"
+        "the file outside must not be written"
     );
 }
 
@@ -218,7 +218,7 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
             .as_str()
             .map(|text| text.contains("\"none\"")),
         Some(true),
-        "no wall is no part of one"
+        "`partial` must not suffice where nothing confines"
     );
     let bare = OtherKernel::new("[sandbox]\nrequire = \"none\"\n");
     let answer = bare
@@ -240,7 +240,7 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     );
 }
 
-/// The level as the last heartbeat gave it.
+/// Returns the level in the last heartbeat.
 fn network_answer(setup: &RunnerFixture) -> String {
     let health: String = setup
         .database()

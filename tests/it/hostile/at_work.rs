@@ -1,4 +1,5 @@
-//! What the walls must let through: building, committing, serving on a loopback, and what the owner's settings open.
+//! Actions that the sandbox must allow: building, committing, serving on loopback, and all that the owner's settings
+//! open.
 
 use punie_home::{Home, SecretStore};
 use punie_sandbox::NetworkAccess;
@@ -80,7 +81,7 @@ async fn what_stays_refused_to_a_program_is_told_with_what_to_do_instead() {
         let last = text.lines().last().unwrap_or_default();
         assert!(last.contains(words), "{command}: {text}");
     }
-    // What is proposed works.
+    // The proposed commands work.
     let text = setup
         .bash("nice -n 19 echo a; ionice -c 3 echo b; chrt -i 0 echo c; prlimit --nofile=64 echo d")
         .await;
@@ -181,7 +182,7 @@ async fn what_the_owner_opens_is_open_and_nothing_beside() {
         rules.hide.push(home.join("notes"));
         rules
             .write
-            .push(home.parent().expect("around").join("outside"));
+            .push(home.parent().expect("a parent").join("outside"));
     });
     let text = setup
         .bash("cat ~/.ssh/id_rsa; cat ~/notes/list; echo x > ~/.ssh/new; echo new > \"$OUT\"/outside/kept")
@@ -245,7 +246,7 @@ async fn a_command_in_the_background_that_failed_by_it_says_so_wherever_it_is_as
     let begun = json!({"command": "echo x >> ~/.bashrc", "run_in_background": true});
     setup.call(begun).await.expect("it starts");
     let line = "The owner can allow it: write = [";
-    wait_for_some("a line that says so at the end", async || {
+    wait_for_some("the setting in the last line", async || {
         let told = setup.shell_status("sh_1").await;
         told.lines().last()?.contains(line).then_some(())
     })
@@ -289,7 +290,7 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
     let home = Home::open_home(&setup.path("punie")).expect("the home");
     SecretStore::in_home(&home)
         .set_secret("mailer", &Secret::new("hunter2hunter2".to_owned()))
-        .expect("kept");
+        .expect("the secret is stored");
     let skill = home.skills_dir().join("mailing");
     std::fs::create_dir_all(&skill).expect("made");
     let head = "---\nsecretMounts:\n  env: {KEY: mailer}\n  files: {TOKEN: mailer}\n---\nDo it.\n";
@@ -300,7 +301,7 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
     tools::call_tool(&setup.registry, "SkillBash", args)
         .await
         .expect("it runs");
-    wait_until("its secret to be read", || setup.path("work/pid").exists()).await;
+    wait_until("the read of the secret", || setup.path("work/pid").exists()).await;
     assert_eq!(setup.read("work/seen"), "hunter2hunter2");
     let text = setup
         .bash("cat \"$(cat place)\"; cat \"/proc/$(cat pid)/environ\"; ls \"$(dirname \"$(cat place)\")\"")
@@ -308,12 +309,12 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
     assert!(!text.contains("hunter2"), "{text}");
     assert!(
         text.contains("Permission denied"),
-        "its environment: {text}"
+        "its environment must not be readable: {text}"
     );
     assert_eq!(text.matches("No such file").count(), 2, "{text}");
     assert!(
         std::path::Path::new(setup.read("work/place").trim()).exists(),
-        "it is there all the while"
+        "the secret's file still exists"
     );
 }
 
@@ -347,7 +348,7 @@ async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
         openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
     grantpt(&terminal)
         .and_then(|()| unlockpt(&terminal))
-        .expect("its other side");
+        .expect("the terminal's other side");
     let name = ptsname(&terminal, Vec::new())
         .expect("a name")
         .into_string()
@@ -357,14 +358,17 @@ async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
             "echo sudo password: > {name}; cat < {name}; ls /dev/pts"
         ))
         .await;
-    assert!(text.contains("No such file"), "to read: {text}");
+    assert!(
+        text.contains("No such file"),
+        "reading the terminal must fail: {text}"
+    );
     let is_refusal = |line: &str| line.contains("No such file") || line.contains("Read-only");
     assert!(text.lines().take(2).all(is_refusal), "{text}");
     assert!(
         !text
             .lines()
             .any(|line| line.chars().all(|c| c.is_ascii_digit())),
-        "listed: {text}"
+        "no terminal may be listed: {text}"
     );
 }
 
@@ -378,7 +382,7 @@ async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_out
         .expect("it starts");
     let home = Home::open_home(&setup.path("punie")).expect("the home");
     let mut pipes = std::fs::read_dir(home.shells_dir()).expect("the pipes");
-    let pipe = pipes.next().expect("one").expect("a name").path();
+    let pipe = pipes.next().expect("a pipe").expect("a name").path();
     let text = setup
         .bash(&format!(
             "echo forged > {0} || head -c 1 < {0} || exit 7; touch go",
@@ -387,7 +391,7 @@ async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_out
         .await;
     assert!(text.contains("Exit code 7"), "{text}");
     setup.bash("touch go").await;
-    let text = wait_for_some("what it prints", async || {
+    let text = wait_for_some("the shell's output", async || {
         let text = setup.shell_status("sh_1").await;
         text.contains("\nown\nby-name").then_some(text)
     })

@@ -1,5 +1,5 @@
-//! The caches of commands: they show what the user's own have, take what commands write, and leave the user's whole. The
-//! package managers themselves, on both sides at once, are in manual-tests (`caches_on_both_sides.sh`).
+//! The caches of commands: they show the user's files, store the commands' writes, and leave the user's files
+//! unchanged. `manual-tests/caches_on_both_sides.sh` runs package managers on both sides at once.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,11 +19,11 @@ use crate::harness::tools;
 use crate::harness::wait::{wait_for_some, wait_until};
 
 fn write_file(path: &Path, text: impl AsRef<[u8]>) {
-    fs::create_dir_all(path.parent().expect("one")).expect("made");
+    fs::create_dir_all(path.parent().expect("a parent folder")).expect("made");
     fs::write(path, text).expect("written");
 }
 
-/// Runs a command of this conversation.
+/// Runs a command in this conversation, and returns its output.
 async fn run_bash(setup: &HostileFixture, conversation: &str, command: &str) -> String {
     let mut cx = ToolContext::for_detached_call(RequestId::new());
     cx.conversation = ConversationId::parse(conversation).expect("an id");
@@ -32,7 +32,7 @@ async fn run_bash(setup: &HostileFixture, conversation: &str, command: &str) -> 
     said_by(tools::reply_text(&reply.expect("it runs")))
 }
 
-/// The output; nothing for a command that printed nothing.
+/// Returns the output, or an empty string if the command printed nothing.
 fn said_by(text: &str) -> String {
     if text.starts_with("Command completed successfully (no output)") {
         String::new()
@@ -41,7 +41,7 @@ fn said_by(text: &str) -> String {
     }
 }
 
-/// The bytes on the disk below a folder.
+/// Returns the disk space that a folder uses, in bytes.
 fn disk_usage(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let entries = entries.map(|entry| entry.expect("readable").path());
@@ -89,7 +89,7 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
         "{text}"
     );
     for hidden in ["helper", "credentials", "_logs", "password"] {
-        assert!(!text.contains(hidden), "{hidden} in {text}");
+        assert!(!text.contains(hidden), "{hidden} is visible in {text}");
     }
     assert!(
         text.contains("Read-only file system") && text.contains("\nnew"),
@@ -100,7 +100,7 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
     let text = setup
         .bash("cd; cat .cargo/registry/index .m2/repository/b.jar")
         .await;
-    assert_eq!(text, "poison\njar", "its own, and kept");
+    assert_eq!(text, "poison\njar", "the files of the earlier command");
     let shared = [".cargo/registry", ".npm/_cacache", ".m2/repository"].map(str::to_owned);
     let in_use = CachesInUse::OfCommands {
         shared: shared.to_vec(),
@@ -149,7 +149,10 @@ async fn what_a_command_removes_is_gone_for_all_conversations_and_the_users_stay
             "cd ~/.npm/_cacache; for n in $(seq 200); do echo $n > a/2-$n; done; ls a >/dev/null"
         ),
     );
-    assert_eq!(both.1, "", "of {both:?}");
+    assert_eq!(
+        both.1, "",
+        "the second command must print nothing: {both:?}"
+    );
     let text = run_bash(
         &setup,
         "two",
@@ -194,7 +197,7 @@ async fn the_next_command_sees_what_the_users_tools_changed_and_the_one_that_run
     unpack("old");
     let read = "cd ~/.cargo/registry/src/package; cat done first";
     assert_eq!(setup.bash(read).await, "oldold");
-    // A tool of the user's removes what it unpacked, and unpacks it again.
+    // A tool of the user removes the files that it unpacked, and unpacks them again.
     fs::remove_dir_all(&package).expect("removed");
     assert_eq!(
         run_bash(&setup, "one", "ls ~/.cargo/registry/src").await,
@@ -209,7 +212,7 @@ async fn the_next_command_sees_what_the_users_tools_changed_and_the_one_that_run
         wait_until("the command waits", || setup.path("work/waits").exists()).await;
         fs::remove_dir_all(&package).expect("removed");
         unpack("newer");
-        // Another command drops what is remembered while this one runs.
+        // The start of another command makes the kernel drop its cache of the layers while this command runs.
         let text = run_bash(&setup, "other", "cat ~/.cargo/registry/src/package/fourth").await;
         assert_eq!(text, "mine");
         write_file(&setup.path("work/changed"), "");
@@ -230,16 +233,16 @@ async fn two_runners_of_a_home_never_write_to_one_layer() {
     assert_eq!(first.bash(read).await, "the user'sfirst");
     assert_eq!(second.bash(read).await, "the user'ssecond");
     drop(first);
-    // The kernel unmounts a little later.
+    // The kernel unmounts the layers a little later.
     let kept = async || {
         let next = second.beside();
         let text = next.bash(read).await;
         (text == "the user'sfirst").then_some(())
     };
-    wait_for_some("the first layers again", kept).await;
+    wait_for_some("the layers of the first runner", kept).await;
 }
 
-/// What the running runner says of the caches, read in its own mount namespace.
+/// Returns the caches that the runner publishes, read in its own mount namespace.
 async fn published_caches(setup: &RunnerFixture, runner: &RunningProgram) -> CachesInUse {
     let file = format!(
         "/proc/{}/root{}/state/in-force.json",
@@ -347,7 +350,10 @@ async fn in_a_container_the_caches_are_empty_and_status_says_why() {
     .await;
     assert_eq!(text.lines().next(), Some("wrote"), "{text}");
     let text = run_command(&setup, "cat ~/.npm/_cacache/mine").await;
-    assert!(text.starts_with("mine"), "kept: {text}");
+    assert!(
+        text.starts_with("mine"),
+        "the file of the earlier command: {text}"
+    );
     let why = "the runner's home lies on an overlay, as in a container".to_owned();
     let path = ".npm/_cacache".to_owned();
     let in_use = CachesInUse::OfCommands {

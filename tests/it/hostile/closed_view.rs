@@ -1,5 +1,5 @@
-//! The view of the files: secrets and sockets that no list names are not there for commands. At a level without the view
-//! the lists hold, and the test has what they let through. Not here: everyday work in the view (manual-tests).
+//! The commands' view of the file system: it has no secrets and no sockets, even those that no list names. At a level
+//! without this view, the lists of hidden files apply. A test states which secrets stay readable then.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -14,7 +14,7 @@ use super::HostileFixture;
 use super::absence::OtherKernel;
 use crate::harness::tools;
 
-/// Files with secrets, as programs keep them.
+/// Files in which programs store secrets.
 const SECRETS: &[&str] = &[
     ".ssh/id_ed25519",
     ".aws/credentials",
@@ -93,7 +93,7 @@ const SECRETS: &[&str] = &[
     "Downloads/key.pem",
 ];
 
-/// Those that the lists hide where there is no view.
+/// The files that the lists hide where there is no view.
 const LISTED: &[&str] = &[
     ".ssh/id_ed25519",
     ".aws/credentials",
@@ -125,7 +125,7 @@ fn plant_secrets(home: &Path) -> Vec<PathBuf> {
     let named = SECRETS.iter().map(PathBuf::from);
     let paths: Vec<PathBuf> = named.chain(random).map(|path| home.join(path)).collect();
     for path in &paths {
-        std::fs::create_dir_all(path.parent().expect("one")).expect("made");
+        std::fs::create_dir_all(path.parent().expect("a parent folder")).expect("made");
         std::fs::write(path, CANARY).expect("written");
     }
     paths
@@ -199,7 +199,7 @@ async fn no_socket_of_another_program_is_reached_wherever_it_is() {
     let mut daemons = Vec::new();
     let mut paths = Vec::new();
     for folder in &folders {
-        // An ordinary user makes none in the system's folders.
+        // An ordinary user cannot create folders in the system's folders.
         if std::fs::create_dir_all(folder).is_err() {
             continue;
         }
@@ -256,7 +256,7 @@ async fn temporary_files_are_a_conversations_own_and_stay_for_its_next_command()
     for at in ["/tmp", "/var/tmp", "/dev/shm"] {
         assert!(
             !Path::new(at).join(&name).exists(),
-            "{at} is the machine's own"
+            "the machine's own {at} must not have the file"
         );
         let read = format!("cat {at}/{name}");
         assert_eq!(bash("one", &read).await, "kept");
@@ -291,7 +291,7 @@ async fn commands_reach_the_chosen_ports_of_this_machine_and_no_others() {
         format!("exec 3<>/dev/tcp/127.0.0.1/{port} && printf ping >&3 && head -c 4 <&3")
     };
     assert_eq!(setup.bash(&ask(open)).await, "ping");
-    assert_eq!(setup.bash(&ask(open)).await, "ping", "and again");
+    assert_eq!(setup.bash(&ask(open)).await, "ping", "a second connection");
     let text = setup.bash(&ask(closed)).await;
     assert!(text.contains("Connection refused"), "{text}");
     assert!(
@@ -309,7 +309,7 @@ async fn odd_files_in_the_folders_of_commands_keep_no_later_command_from_running
     for name in [".julia/bin", ".cargo/bin", ".cabal/bin"] {
         std::fs::create_dir_all(setup.path("user").join(name)).expect("made");
     }
-    // What is installed meanwhile needs a new view.
+    // A toolchain that is installed meanwhile requires a new view.
     std::fs::create_dir(setup.path("user/.nvm")).expect("made");
     let text = setup
         .bash("ls -d ~/.nvm && touch ~/.npm/x ~/.cache/x && echo ran")

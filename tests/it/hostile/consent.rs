@@ -1,4 +1,4 @@
-//! Where commands can be confined in part only, the owner is asked once whether they may run like that.
+//! Machines that can confine commands only in part: the runner asks the owner once if commands may run anyway.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Stdio};
@@ -11,7 +11,8 @@ use crate::harness::terminal::{open_terminal, read_screen};
 
 const QUESTION: &str = "Let commands run all the same?";
 
-/// Starts the command on a terminal on which this answer is typed. Returns it and all that it shows there.
+/// Starts the command on a terminal with this answer typed. Returns the process, and a thread that collects the
+/// terminal's output.
 fn start_on_terminal(
     bare: &OtherKernel,
     args: &[&str],
@@ -31,14 +32,14 @@ fn start_on_terminal(
     (child, shown)
 }
 
-/// Runs the command to its end and returns all that it shows on the terminal.
+/// Runs the command to its end, and returns all that the terminal shows.
 fn run_on_terminal(bare: &OtherKernel, args: &[&str], typed: &str) -> String {
     let (mut child, shown) = start_on_terminal(bare, args, typed);
     assert!(child.wait().expect("it ends").success(), "{args:?}");
     shown.join().expect("read")
 }
 
-/// Runs `dev` on a terminal until its first line is there, then stops it. Returns all that it shows on the terminal.
+/// Runs `dev` on a terminal until it prints its first line, then stops it. Returns all that the terminal shows.
 fn run_dev(bare: &OtherKernel, typed: &str) -> String {
     let (mut child, shown) = start_on_terminal(bare, &["dev"], typed);
     let mut first = String::new();
@@ -49,7 +50,7 @@ fn run_dev(bare: &OtherKernel, typed: &str) -> String {
     kill_process(pid.expect("an id"), Signal::TERM).expect("it runs");
     let deadline = Instant::now() + Duration::from_mins(1);
     while child.try_wait().expect("waited for").is_none() {
-        assert!(Instant::now() < deadline, "it does not end");
+        assert!(Instant::now() < deadline, "the process does not end");
         std::thread::sleep(Duration::from_millis(20));
     }
     shown.join().expect("read")
@@ -81,7 +82,7 @@ fn init_asks_on_a_terminal_and_writes_the_answer() {
         }
         assert!(
             !shown.contains("Linux 6.12"),
-            "another kernel does not help: {shown}"
+            "a newer kernel must not be proposed: {shown}"
         );
         let written = config_of(&bare);
         assert!(

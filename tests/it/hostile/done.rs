@@ -1,4 +1,4 @@
-//! The runner as it is delivered, with confinement on: what must fail does so legibly, and everyday work goes on with
+//! The delivered runner with confinement on: forbidden actions fail with a readable reason. Everyday work succeeds with
 //! the settings that the page on safety documents.
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::harness::caller::ToolCall;
 use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 
-/// A runner with this under `[sandbox]`, a commit in its workspace, and secrets in the user's folder.
+/// A runner with these settings under `[sandbox]`, and secrets in the user's folder.
 struct SandboxedRunner {
     stage: RunnerFixture,
     program: RunningProgram,
@@ -30,7 +30,7 @@ impl SandboxedRunner {
         }
     }
 
-    /// What a command prints and what is said of it; it ran fully confined.
+    /// Runs a command, checks that it was fully confined, and returns its output with the tool's notes.
     async fn bash(&self, command: &str) -> String {
         let ask = ToolCall::new("Bash", &json!({ "command": command, "timeout": 600_000 }));
         let answer = self.stage.caller.call_and_wait(ask).await;
@@ -50,7 +50,7 @@ impl SandboxedRunner {
     }
 }
 
-/// Whether a program is here; where it is not, the test has nothing to run and says so.
+/// Returns true if a program is installed. Prints a note if it is missing and the test is skipped.
 #[expect(
     clippy::print_stderr,
     reason = "whoever reads the tests' output should see what was not tried"
@@ -138,7 +138,7 @@ async fn git_commits() {
         .bash("git init -q && git config user.name a && git config user.email a@b")
         .await;
     assert!(set_up.contains("no output"), "{set_up}");
-    // Another command, for which the repository's configuration is protected.
+    // Another command, because the repository's configuration is protected only from the next command on.
     let text = runner
         .bash("echo x > f && git add f && git commit -q -m one && git checkout -q -b topic && git log --format=%s")
         .await;
@@ -170,7 +170,7 @@ async fn npm_runs_the_tests_of_a_package() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cargo_builds_and_runs_a_test_that_binds_the_loopback() {
-    // The toolchain of this build is outside of the folders that are read by default, as it may be on any machine.
+    // The toolchain of this build may lie outside the folders that commands can read by default.
     let cargo = Path::new(env!("CARGO"));
     let bin = cargo.parent().expect("a folder");
     let toolchain = bin.parent().expect("a toolchain");

@@ -1,5 +1,4 @@
-//! Edits and writes that come too late or are too much. Not here: places that are not the only one (`file::edit`), modes
-//! (`file::write`).
+//! Edits and writes that come too late or are too large.
 
 use punie_tool::ErrorCode;
 use serde_json::{Value, json};
@@ -32,7 +31,7 @@ async fn h35_a_file_that_changed_since_it_was_read_is_not_changed() {
             ),
         ]
     };
-    // Somebody else's change, of the same length, that leaves the place of the edit alone.
+    // Another program's change, of the same length, away from the place of the edit.
     bench.put("f", "uno\ntwo\n");
     for (tool, args) in calls(&read) {
         let error = bench.refused(tool, args).await;
@@ -44,7 +43,7 @@ async fn h35_a_file_that_changed_since_it_was_read_is_not_changed() {
     }
     assert_eq!(bench.get("f"), "uno\ntwo\n");
     bench.assert_tidy();
-    // With what is there now each of them is made.
+    // With the hash of the present content, each call succeeds.
     for n in 0..3 {
         bench.put("f", "uno\ntwo\n");
         let now = bench
@@ -69,7 +68,7 @@ async fn h38_a_content_of_two_hundred_megabytes_is_refused_and_nothing_is_left()
         ("Write", "file_path", "there"),
         ("write_file", "path", "f"),
     ] {
-        // As text, as it comes over the wire.
+        // The arguments are text, as they arrive over the wire.
         let args = format!("{{\"{key}\":\"{place}\",\"content\":\"{content}\"}}");
         let refused = bench
             .tools

@@ -1,5 +1,5 @@
-//! Protected paths under commands that make so many folders or files that a look at all of them would take too long, and
-//! such that cannot be looked into. Not here: the usual case (kept_from_commands).
+//! Protected paths under commands that create so many folders or files that a full scan would take too long. Also
+//! folders that the runner cannot read. The usual cases are in `kept_from_commands`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -84,7 +84,7 @@ async fn where_not_all_repositories_are_protected_that_is_said_once() {
         .await
         .expect("it runs");
     assert_eq!(again.meta.warnings, [""; 0]);
-    // Of too many folders, likewise.
+    // A workspace with too many folders gets the same warning.
     let setup = HostileFixture::new();
     for number in 0..17_000 {
         fs::create_dir(setup.path(&format!("work/{number}"))).expect("made");
@@ -116,7 +116,7 @@ async fn a_new_hook_is_told_of_among_any_number_of_examples() {
     assert_eq!(text.matches("work/q/.git/hooks/").count(), 5, "{text}");
     assert!(
         text.contains("more protected paths"),
-        "they are not named one by one: {text}"
+        "the others must be counted, not named: {text}"
     );
 }
 
@@ -173,7 +173,7 @@ fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
             warnings.contains(&format!("work/{shut} cannot be looked into")),
             "{shut}: {answer}"
         );
-        // Where `mv` may not rename it, it makes a copy, as far as it can.
+        // If `mv` cannot rename the folder, it copies as much of it as it can.
         let answer = bash(&format!(
             "chmod 755 {shut}; touch {shut}/made; mv {shut} other; rm -rf other"
         ));
@@ -191,11 +191,11 @@ fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
         assert!(!path.join("made").exists());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the owner opens it");
     }
-    // Others' folders are none that a command could open.
+    // A folder of another user gives no warning, because a command could not open it either.
     if rustix::process::geteuid().is_root() {
         fs::create_dir(user.path("work/theirs")).expect("made");
         fs::set_permissions(user.path("work/theirs"), fs::Permissions::from_mode(0o000))
-            .expect("shut");
+            .expect("the folder is closed");
         let answer = bash("true");
         assert!(!answer.to_string().contains("looked into"), "{answer}");
     }
@@ -213,7 +213,7 @@ async fn a_flood_of_modules_has_them_kept_as_a_whole_and_commands_run_on() {
     let text = setup
         .bash("grep -c /modules/e /proc/self/mountinfo; grep -c /modules/a /proc/self/mountinfo")
         .await;
-    assert_eq!(text, "0\n4", "what leads to none is no mount");
+    assert_eq!(text, "0\n4", "folders without a module must not be mounted");
     let text = setup
         .bash("mkdir -p .git/modules/{1..60}/{1..60} && echo made")
         .await;
@@ -237,7 +237,7 @@ async fn a_flood_of_modules_has_them_kept_as_a_whole_and_commands_run_on() {
             .await,
         "two"
     );
-    // As with working trees, of which there can be too many too.
+    // The same holds for a repository with too many working trees.
     for number in 0..1_000 {
         fs::create_dir_all(setup.path(&format!("work/.git/worktrees/w{number}"))).expect("made");
     }

@@ -1,4 +1,4 @@
-//! A home that others could read or change: the program does not start on it. Not here: what a home's files hold (`home`).
+//! A home that others could read or change: the program refuses to start on it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -48,13 +48,17 @@ async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is(
         assert_eq!(
             file_mode(&path),
             loose,
-            "nobody repairs it in silence: {place}"
+            "the program must not change the mode: {place}"
         );
         set_mode(&path, before);
     }
-    assert_eq!(setup.read("effects"), "", "nothing ran meanwhile");
+    assert_eq!(setup.read("effects"), "", "no command may run");
     setup.once().await;
-    assert_eq!(setup.read("effects"), "ran\n", "closed again, it starts");
+    assert_eq!(
+        setup.read("effects"),
+        "ran\n",
+        "with the old modes, the program must start"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,5 @@
-//! The protected paths of a workspace under commands: read-only where they are there, told of where they appear, and
-//! everyday work beside them.
+//! The protected paths of a workspace under commands: existing ones are read-only, new ones are reported, and everyday
+//! work beside them succeeds.
 
 use std::path::Path;
 use std::process::Command;
@@ -32,7 +32,7 @@ pub(super) fn run_git(folder: &Path, args: &[&str]) {
     assert!(done.status.success(), "{args:?}: {done:?}");
 }
 
-/// A repository with a commit, and what editors and shells run.
+/// Creates a repository with a commit, a hook, and files that editors and shells run.
 pub(super) fn make_repository(work: &Path) {
     run_git(work, &["init", "-q"]);
     for (file, text) in [
@@ -58,7 +58,7 @@ pub(super) fn fixture_with_repository(network: NetworkAccess) -> HostileFixture 
     setup
 }
 
-/// A command runs and does not do it.
+/// Runs a command and checks that it fails.
 pub(super) async fn expect_failure(setup: &HostileFixture, command: &str) {
     let text = setup.bash(&format!("{command} || exit 7")).await;
     assert!(text.contains("Exit code 7"), "{command}: {text}");
@@ -122,13 +122,13 @@ async fn everyday_work_in_a_repository_goes_on() {
         )
         .await;
     assert_eq!(text.lines().next(), Some("three"), "{text}");
-    // Another repository, whole, in one command.
+    // One command clones a repository and configures the clone.
     let text = setup
         .bash("git clone -q . clone && cd clone && git remote add up .. && git remote")
         .await;
     assert_eq!(
         text, "origin\nup",
-        "a repository that runs nothing is no news"
+        "a repository that runs nothing must not be reported"
     );
     let text = setup
         .bash("git init -q odd && git -C odd config core.pager x; echo x > odd/.git/hooks/pre-push")
@@ -139,7 +139,7 @@ async fn everyday_work_in_a_repository_goes_on() {
             "{text}"
         );
     }
-    // And gone again, by the plain program.
+    // A plain `mv` can still move the clone.
     assert_eq!(setup.bash("mv clone gone && echo moved").await, "moved");
 }
 
@@ -181,8 +181,10 @@ async fn a_name_under_write_wins() {
         rules
             .write
             .extend([work.join(".git/config"), work.join(".vscode")]);
-        // What is above a workspace names none of its paths.
-        rules.write.push(work.parent().expect("around").to_owned());
+        // A grant for a folder above the workspace frees none of its protected paths.
+        rules
+            .write
+            .push(work.parent().expect("a parent").to_owned());
     });
     make_repository(&setup.path("work"));
     let text = setup
@@ -206,7 +208,10 @@ async fn what_is_free_leads_nowhere_else_once_a_command_has_made_a_link_of_it() 
             "mv .git/config mine && ln -s {outside} .git/config && echo linked"
         ))
         .await;
-    assert_eq!(text, "linked", "it is free");
+    assert_eq!(
+        text, "linked",
+        "the command must be able to replace the file"
+    );
     for command in [
         format!("cat {outside}/kept"),
         format!("echo x > {outside}/made"),
@@ -218,7 +223,7 @@ async fn what_is_free_leads_nowhere_else_once_a_command_has_made_a_link_of_it() 
     let text = setup
         .bash("rm .git/config && mv mine .git/config && git config user.name b && git config user.name")
         .await;
-    assert_eq!(text, "b", "and is so again");
+    assert_eq!(text, "b", "the restored file must be writable");
 }
 
 #[tokio::test]
@@ -270,7 +275,7 @@ async fn the_folders_on_the_way_to_what_is_kept_cannot_be_exchanged() {
 async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     let setup = HostileFixture::new();
     let reply = setup
-        // In one step: the guard may look between the making of a file and the writing of its text.
+        // The file appears complete, by a rename: the guard may look between creating a file and writing its text.
         .call(json!({"command": "mkdir .vscode && echo {} > made && mv made .vscode/tasks.json"}))
         .await;
     let reply = reply.expect("it runs");
@@ -287,21 +292,21 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
     assert_eq!(
         setup.bash("echo quiet").await,
         "quiet",
-        "it is no news any more"
+        "the change must be reported only once"
     );
-    // Of a command in the background when it has ended.
+    // A background command's change is reported when the command has ended.
     let begun = json!({"command": "echo x > .envrc", "run_in_background": true});
     setup.call(begun).await.expect("it starts");
-    wait_for_some("what appeared by it", async || {
+    wait_for_some("the report of .envrc", async || {
         let told = setup.shell_status("sh_1").await;
         told.contains(".envrc appeared").then_some(())
     })
     .await;
-    // And of one that was stopped.
+    // The change of a stopped command is reported by KillShell.
     let begun =
         json!({"command": "echo x > .mcp.json; echo made; sleep 600", "run_in_background": true});
     setup.call(begun).await.expect("it starts");
-    wait_for_some("its change", async || {
+    wait_for_some("the command's change", async || {
         let told = setup.shell_status("sh_2").await;
         told.contains("\nmade\n").then_some(())
     })
@@ -319,7 +324,7 @@ async fn the_view_of_others_is_left_as_it_is() {
     let begun = json!({"command": "echo up; sleep 600", "run_in_background": true});
     setup.call(begun).await.expect("it starts");
     std::fs::write(setup.path("work/.envrc"), "the owner's").expect("the owner writes");
-    std::fs::rename(setup.path("work/.vscode"), setup.path("work/old")).expect("and moves");
+    std::fs::rename(setup.path("work/.vscode"), setup.path("work/old")).expect("the owner moves");
     assert_eq!(setup.read("work/.envrc"), "the owner's");
     tools::call_tool(&setup.registry, "KillShell", json!({"shell_id": "sh_1"}))
         .await
@@ -356,7 +361,7 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     assert_eq!(status["limits"]["fileSize"], true, "{status}");
     assert_eq!(
         status["limits"]["memory"], false,
-        "no runner runs that it could be known of: {status}"
+        "the limit is unknown without a runner: {status}"
     );
     let answer = bare.says(&[
         "call",
@@ -391,7 +396,7 @@ fn a_hook_of_a_commit_finds_them_read_only_too() {
     bare.says(&["call", "GitAdd", r#"{"paths":["a.txt"]}"#]);
     let answer = bare.says(&["call", "GitCommit", r#"{"message":"two"}"#]);
     assert_eq!(answer["outcome"], "ok", "{answer}");
-    assert!(work.join("ran").exists(), "the hook ran: {answer}");
+    assert!(work.join("ran").exists(), "the hook must run: {answer}");
     assert_eq!(std::fs::read_to_string(&config).expect("there"), before);
 }
 
@@ -416,5 +421,8 @@ fn a_link_in_what_commands_may_write_beside_leads_no_other_grant_anywhere() {
         answer.contains("tried") && !answer.contains("the-key"),
         "{answer}"
     );
-    assert!(user.join("data/made").exists(), "the rest of it is written");
+    assert!(
+        user.join("data/made").exists(),
+        "the granted folder must be writable"
+    );
 }

@@ -1,6 +1,5 @@
-//! The hostile inputs: their list (`inputs.txt`, `table`), and the tests of those that no room has among its own. Those
-//! of commands go through the real tools with the confinement on, and need a kernel with Landlock; where there is none
-//! they fail, since a wall that is not there is no wall.
+//! Hostile inputs: their list (`inputs.txt`, `table`), and the tests that belong to no other module. Tests of commands
+//! use the real tools with confinement on. They need a kernel with Landlock, and fail without it.
 #![cfg(target_os = "linux")]
 
 mod absence;
@@ -64,15 +63,15 @@ impl HostileFixture {
         Self::with_rules(NetworkAccess::Loopback, |_| {})
     }
 
-    /// With other rules.
+    /// Starts a fixture with changed sandbox rules.
     fn with_rules(network: NetworkAccess, change: impl FnOnce(&mut SandboxRules)) -> Self {
         Self::start_in(Self::lay_out(), network, &[], change)
     }
 
-    /// A user's folder with secrets, and a workspace beside it.
+    /// Creates a user's folder with secrets, and a workspace beside it.
     fn lay_out() -> Arc<TempDir> {
         let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("a real one");
+        let root = folder.path().canonicalize().expect("a resolved path");
         for made in ["user/.ssh", "user/notes", "work", "outside"] {
             std::fs::create_dir_all(root.join(made)).expect("made");
         }
@@ -89,7 +88,7 @@ impl HostileFixture {
         Arc::new(folder)
     }
 
-    /// Another runner of the same home and user.
+    /// Starts another runner with the same home and user.
     fn beside(&self) -> Self {
         let folder = Arc::clone(&self.folder);
         Self::start_in(folder, NetworkAccess::Loopback, &[], |_| {})
@@ -101,7 +100,7 @@ impl HostileFixture {
         variables: &[(String, String)],
         change: impl FnOnce(&mut SandboxRules),
     ) -> Self {
-        let root = folder.path().canonicalize().expect("a real one");
+        let root = folder.path().canonicalize().expect("a resolved path");
         let home = Home::open_home(&root.join("punie")).expect("a home");
         let mut rules = SandboxRules {
             workspaces: vec![root.join("work")],
@@ -175,7 +174,7 @@ impl HostileFixture {
         }
     }
 
-    /// A path beside the workspace, or in it.
+    /// Returns a path in the folder that holds the workspace, the user's folder and the home.
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().canonicalize().expect("real").join(name)
     }
@@ -188,20 +187,20 @@ impl HostileFixture {
         tools::call_tool(&self.registry, "Bash", args).await
     }
 
-    /// What a command prints and what is said of it, with `$OUT` for the folder around everything.
+    /// Runs a command, and returns its output with the tool's notes. `$OUT` is the folder that holds the workspace.
     async fn bash(&self, command: &str) -> String {
         let args = json!({"command": command, "env": {"OUT": self.path("")}});
         tools::reply_text(&self.call(args).await.expect(command)).to_owned()
     }
 
-    /// What is said of a shell in the background.
+    /// Returns the status of a background shell.
     async fn shell_status(&self, id: &str) -> String {
         let status = json!({"shell_id": id});
         let told = tools::call_tool(&self.registry, "ShellStatus", status).await;
         tools::reply_text(&told.expect("it is there")).to_owned()
     }
 
-    /// What a word of `escapes.c` comes to; compiled here, where the compiler is confined as well.
+    /// Compiles `escapes.c` in the sandbox, runs it with these words, and returns its output.
     async fn escape(&self, words: &str) -> String {
         let source = include_str!("escapes.c");
         std::fs::write(self.path("work/escapes.c"), source).expect("written");
@@ -212,7 +211,7 @@ impl HostileFixture {
     }
 }
 
-/// Compiles a program of these tests into a folder, outside of any confinement.
+/// Compiles a C program of these tests into a folder, outside any sandbox.
 fn compile_program(name: &str, folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/it/hostile")

@@ -1,5 +1,5 @@
-//! Answers that unpack to more than anybody wants, and what would become a header of its own. Not here: how much is read
-//! of an answer at most (`faults::bytes`).
+//! Answers that unpack to a thousand times their size, and text that would become another header. The limit on an
+//! answer's size is tested in `faults::bytes`.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 use crate::harness::worker::WorkerProcess;
 
-/// A server that says the same to everybody, and keeps what it was asked.
+/// A server that sends the same answer to every request, and stores the requests.
 struct FixedServer {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -39,7 +39,7 @@ impl FixedServer {
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .push(String::from_utf8_lossy(&head).into());
-                // Whoever has enough goes away in the middle.
+                // A client that has read enough may disconnect in the middle.
                 let _ = socket.write_all(&answer).await;
                 let _ = socket.shutdown().await;
             }
@@ -106,7 +106,10 @@ async fn h100_line_ends_in_an_address_make_no_header() {
         assert_ne!(ended.code, Some(0), "{evil:?}: {ended:?}");
     }
     let asked = parrot.asked();
-    assert!(!asked.is_empty(), "some of them are addresses");
+    assert!(
+        !asked.is_empty(),
+        "some of these addresses must reach the server"
+    );
     for head in asked {
         let evil = head
             .lines()
@@ -140,12 +143,12 @@ async fn h100_line_ends_in_a_token_make_no_header() {
             std::fs::set_permissions(path, mode).expect("set");
         }
         let mut runner = worker.run();
-        wait_until("its end", || runner.has_ended()).await;
+        wait_until("the runner's end", || runner.has_ended()).await;
         let ended = runner.end().await;
         assert_eq!(ended.code, Some(78), "{evil:?}: {ended:?}");
         assert!(
             !ended.log.contains("X-Evil"),
-            "the token is told to nobody: {ended:?}"
+            "the log must not show the token: {ended:?}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Hostile paths by their numbers, for every tool that takes one. Not here: texts that name no file, and things that are
-//! no files (`file::paths`), names that are protected, races.
+//! Hostile paths by their numbers, for every tool that takes a path. Other hostile paths are tested in
+//! src/handlers/tests/it/file/paths.rs, `protected` and `races`.
 #![expect(
     clippy::unwrap_used,
     reason = "a test that cannot set up its files has failed"
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::file::Bench;
 
-/// Every file tool refuses the path as one that is outside, and what is outside is as it was.
+/// Checks that every file tool refuses the path because it is outside, and that the folder outside is unchanged.
 async fn leads_out(bench: &Bench, path: &str) {
     let updated =
         format!("*** Begin Patch\n*** Update File: {path}\n@@\n-secret\n+x\n*** End Patch");
@@ -62,7 +62,7 @@ async fn leads_out(bench: &Bench, path: &str) {
     assert_eq!(beside, ["f"], "{path}");
 }
 
-/// A workspace with folders in it, and links of these names that lead to these places.
+/// Creates a workspace with folders, and links with these names and targets.
 fn with_links(links: &[(&str, &str)]) -> Bench {
     let bench = Bench::new();
     fs::create_dir_all(bench.root.join("a/b")).unwrap();
@@ -114,7 +114,7 @@ async fn h04_a_sibling_whose_name_begins_alike_is_refused() {
     );
     assert!(
         sibling.starts_with(root),
-        "the name of the one begins with that of the other"
+        "the sibling's name must begin with the workspace's name"
     );
     leads_out(&bench, &format!("{sibling}/f")).await;
     leads_out(&bench, &format!("{root}-evil/../root-evil/f")).await;
@@ -128,7 +128,7 @@ async fn h05_a_path_that_climbs_more_often_than_it_descends_is_refused() {
     leads_out(&bench, &climbing).await;
 }
 
-/// What is read there, and what is written there arrives at that place.
+/// Checks that reads and writes through the path reach the file at this place.
 async fn stays_inside(bench: &Bench, path: &str, place: &str) {
     bench.put(place, "here\n");
     let shown = bench.read(json!({"file_path": path})).await;
@@ -225,7 +225,7 @@ async fn h12_a_link_to_the_root_of_a_process_is_refused() {
 #[tokio::test]
 async fn h13_open_files_are_not_reached_by_path() {
     let bench = with_links(&[("in", "/dev/stdin"), ("fds", "/proc/self/fd")]);
-    // One that is really open, and would really be read.
+    // A file that is really open, so that a read through its descriptor would succeed.
     let open = fs::File::open(bench.outside.join("f")).unwrap();
     let number = std::os::fd::AsRawFd::as_raw_fd(&open);
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Code planted in a workspace to run later as its owner: by the next `git status`, a rebase, a shell, an editor. What
-//! the owner does then is done by a real git, outside of any confinement.
+//! Code that a command plants in a workspace to run later as the owner: by the next `git status`, rebase, shell or
+//! editor. The owner's part is done by a real git, outside any sandbox.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -24,7 +24,7 @@ use crate::file::Bench;
 use crate::harness::tools;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// The records as the program has them, without the log and the audit.
+/// The records as in the program, without the log and the audit.
 struct ProtectedRecords {
     store: BeforeImageStore,
     trash: Trash,
@@ -56,7 +56,7 @@ impl ProtectedPathRecords for ProtectedRecords {
     }
 }
 
-/// A yard with a trash, and what its owner was told.
+/// A fixture with a trash and the owner's notices.
 struct GuardedFixture {
     yard: HostileFixture,
     trash: Trash,
@@ -90,7 +90,7 @@ impl GuardedFixture {
         }
     }
 
-    /// Waits until the owner was told of this path.
+    /// Waits until the owner is notified about this path.
     async fn told(&self, path: &str) -> OwnerNotice {
         let find = async || {
             let notices = self.switches.list_notices();
@@ -98,10 +98,10 @@ impl GuardedFixture {
                 .into_iter()
                 .find(|notice| notice.path.ends_with(path))
         };
-        wait_for_some(&format!("a notice of {path}"), find).await
+        wait_for_some(&format!("a notice about {path}"), find).await
     }
 
-    /// As the owner, in a folder of the workspace.
+    /// Runs a command as the owner, in a folder of the workspace.
     fn owner(&self, folder: &str, command: &str) -> Output {
         run_as_owner(
             &self.yard.path("work").join(folder),
@@ -134,8 +134,8 @@ fn run_as_owner(folder: &Path, out: &Path, command: &str) -> Output {
     shell.output().expect("a shell")
 }
 
-/// A way to run code as the owner: a script that plants it, what the owner does then, and a path that the owner is told
-/// of.
+/// A way to run code as the owner: the script that plants it, the owner's next command, and the path that the notice
+/// names.
 struct PlantedAttack {
     plant: &'static str,
     owner: &'static str,
@@ -191,7 +191,7 @@ const ATTACKS: &[PlantedAttack] = &[
     },
 ];
 
-/// Lays out a repository with a project in it, and the script of an attack.
+/// Creates a repository with a project in it, and the script of an attack.
 fn lay_out(work: &Path, out: &Path, attack: &PlantedAttack) {
     let script = format!(
         "export GIT_AUTHOR_NAME=a GIT_COMMITTER_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_EMAIL=a@b
@@ -217,7 +217,11 @@ fn each_attack_runs_code_where_nothing_guards() {
         std::fs::create_dir_all(&work).expect("made");
         lay_out(&work, folder.path(), attack);
         run_as_owner(&work, folder.path(), "sh plant.sh");
-        assert!(!marker.exists(), "{}: it is planted, not run", attack.told);
+        assert!(
+            !marker.exists(),
+            "{}: planting must not run it",
+            attack.told
+        );
         let ran = run_as_owner(&work, folder.path(), attack.owner);
         assert!(marker.exists(), "{}: {ran:?}", attack.told);
     }
@@ -255,14 +259,14 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     make_repository(&work);
     let begun = json!({"command": "touch begun; sleep 600", "run_in_background": true});
     guarded.yard.call(begun).await.expect("it starts");
-    // The cover is there once the command runs.
+    // The file is covered by a read-only mount once the command runs.
     wait_until("the command runs", || work.join("begun").exists()).await;
     let configured = guarded.owner(
         "",
         "git config branch.main.description mine && git config core.fsmonitor \"touch $OUT/marker;false\"",
     );
     assert!(configured.status.success(), "{configured:?}");
-    // Whoever adds a key that runs a program while a command runs: it counts as the command's.
+    // While a command runs, a new key that runs a program counts as the command's change.
     let notice = guarded.told(".git/config").await;
     assert!(notice.text.contains("were taken out"), "{notice:?}");
     wait_until("the key to be taken out", || {
@@ -272,11 +276,11 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     .await;
     let ran = guarded.owner("", "git status");
     assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
-    // In a folder that the command finds read-only as a whole, every change is the owner's.
+    // If a folder is read-only to the command as a whole, every change in it is the owner's.
     std::fs::write(work.join(".vscode/settings.json"), "mine").expect("written");
     std::fs::write(work.join(".vscode/new"), "{\"a\": 1}").expect("written");
     std::fs::rename(work.join(".vscode/new"), work.join(".vscode/tasks.json")).expect("renamed");
-    // Had the owner made the change, one command brings it back, and it stays.
+    // If the change was the owner's, one `undo` restores it, and it stays.
     let request = notice.request.expect("an entry of the trash");
     guarded
         .trash
@@ -319,7 +323,7 @@ async fn a_file_that_the_owners_git_replaces_is_covered_again_and_the_command_go
     }
     std::fs::write(work.join("go"), "").expect("written");
     wait_until("the command goes on", || work.join("result").exists()).await;
-    wait_until("the command tried", || {
+    wait_until("the command's result", || {
         !guarded.yard.read("work/result").is_empty()
     })
     .await;
@@ -336,8 +340,7 @@ async fn a_file_that_the_owners_git_replaces_is_covered_again_and_the_command_go
         .expect("it ends");
 }
 
-/// What waits in the background for the owner's git to replace the configuration: by way of a blank, the pause between its
-/// tries.
+/// The pause between two tries of a background command that waits for the owner's git to replace the configuration.
 const WAITING: &[&str] = &["sleep 0.02", ":"];
 
 #[tokio::test]
@@ -357,8 +360,8 @@ async fn what_a_command_writes_that_waits_for_the_owners_git_is_put_back() {
             wait_until("the command runs", || work.join(&begun).exists()).await;
             let ran = guarded.owner("", &format!("git config branch.main.description d{round}"));
             assert!(ran.status.success(), "{ran:?}");
-            // How often it runs before that, `manual-tests/race_for_git_settings.sh` measures.
-            wait_until("the owner's settings", || {
+            // `manual-tests/race_for_git_settings.sh` measures how often git runs the key before that.
+            wait_until("only the owner's settings in .git/config", || {
                 let text = guarded.yard.read("work/.git/config");
                 text.contains(&format!("description = d{round}")) && !text.contains("fsmonitor")
             })
@@ -376,7 +379,7 @@ async fn what_a_command_writes_later_into_an_uncovered_file_is_put_back() {
     let guarded = GuardedFixture::new();
     let work = guarded.yard.path("work");
     make_repository(&work);
-    // It holds what it could open, and writes only much later.
+    // The command opens the file as soon as it can, and writes to it only much later.
     let command = "touch begun; while ! { exec 9>>.git/config; } 2>/dev/null; do :; done; touch opened; sleep 2; \
                    printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >&9; touch planted; sleep 600";
     let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
@@ -389,8 +392,8 @@ async fn what_a_command_writes_later_into_an_uncovered_file_is_put_back() {
             break;
         }
     }
-    // Often enough the freeze comes before the file is replaced, and nothing can be opened. A file that the owner's git
-    // has replaced once more may be written.
+    // Often the guard freezes the command before git replaces the file, so the command opens nothing. If git has
+    // replaced the opened file once more, the command may write to the old one.
     if work.join("opened").exists() {
         let status = json!({"shell_id": "sh_1"});
         wait_for_some("the write, or the end of the shell", async || {
@@ -401,7 +404,7 @@ async fn what_a_command_writes_later_into_an_uncovered_file_is_put_back() {
         })
         .await;
     }
-    wait_until("the owner's settings", || {
+    wait_until("only the owner's settings in .git/config", || {
         !guarded.yard.read("work/.git/config").contains("fsmonitor")
     })
     .await;
@@ -418,7 +421,7 @@ async fn a_process_that_writes_a_protected_file_in_a_loop_is_ended() {
     let command = "i=0; while :; do i=$((i+1)); echo \"touch $OUT/marker #$i\" > .envrc; date > alive; sleep 0.02; done";
     let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
     guarded.yard.call(begun).await.expect("it starts");
-    wait_until("the owner to be told that it was ended", || {
+    wait_until("a notice that the commands were ended", || {
         let notices = guarded.switches.list_notices();
         notices.iter().any(|notice| {
             notice.path.ends_with("work/.envrc") && notice.text.contains("ended the commands")
@@ -437,7 +440,11 @@ async fn a_process_that_writes_a_protected_file_in_a_loop_is_ended() {
         !work.join(".envrc").exists()
     })
     .await;
-    assert_eq!(guarded.yard.read("work/alive"), alive, "nothing writes");
+    assert_eq!(
+        guarded.yard.read("work/alive"),
+        alive,
+        "no process may write"
+    );
 }
 
 #[tokio::test]
@@ -450,7 +457,7 @@ async fn a_repository_that_a_living_process_links_deep_down_is_found_at_once() {
                    a/b/deep/.git/config; sleep 600";
     let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
     guarded.yard.call(begun).await.expect("it starts");
-    // Each minute it would be found anyway.
+    // The comparison each minute would find it anyway.
     let told = tokio::time::timeout(
         Duration::from_secs(30),
         guarded.told("a/b/deep/.git/config"),
@@ -482,7 +489,7 @@ async fn ordinary_work_with_git_is_not_told() {
         let text = guarded.yard.bash(&format!("{identity}{command}; echo done")).await;
         assert!(text.contains("done"), "{command}: {text}");
     }
-    // The whole workspace was walked through once this is found.
+    // The guard reports this repository only after it has walked through the whole workspace.
     let command =
         format!("{identity} mkdir -p z/z/z && cd z/z/z && git init -q && git config core.pager x");
     guarded.yard.bash(&command).await;
@@ -495,7 +502,7 @@ async fn ordinary_work_with_git_is_not_told() {
 async fn a_file_that_is_created_and_not_yet_written_stays_and_what_is_written_then_is_compared() {
     let guarded = GuardedFixture::new();
     make_repository(&guarded.yard.path("work"));
-    // As `git worktree add` begins, seen by the guard between its two system calls.
+    // `git worktree add` begins like this: the guard may look between creating a file and writing it.
     let text = guarded
         .yard
         .bash("mkdir -p .git/worktrees/t tree; : > .git/worktrees/t/commondir; : > .git/worktrees/t/HEAD; : > tree/.git; echo made")

@@ -1,5 +1,4 @@
-//! A fork bomb that really goes off, in numbers that a machine survives. Not here: the limit's own number (`shell`), and
-//! how what is left of a command is ended (`shell::tree`).
+//! A real fork bomb, with numbers of processes that a machine survives. The limit itself is tested in `shell`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -15,7 +14,7 @@ use crate::harness::left_out::can_be_tried;
 use crate::harness::process::PROGRAM;
 use crate::harness::process::copy_program;
 
-/// Somebody who is not root, with the program, a workspace and a home.
+/// A user who is not root, with the program, a workspace and a home.
 pub(super) struct OrdinaryUser {
     folder: TempDir,
 }
@@ -26,7 +25,7 @@ impl OrdinaryUser {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let user = Self { folder };
-        // A copy that this user can reach.
+        // This user cannot reach the program where it was built.
         copy_program(Path::new(PROGRAM), &user.path("program"));
         compile_program("bomb", user.folder.path());
         fs::set_permissions(user.folder.path(), fs::Permissions::from_mode(0o755)).expect("set");
@@ -67,12 +66,12 @@ impl OrdinaryUser {
     }
 }
 
-/// How many there were, and why it stopped.
+/// Parses the number of processes, and the reason why the bomb stopped.
 fn parse_report(text: &str) -> (u32, &str) {
     let line = text
         .lines()
         .find(|line| line.split(' ').count() == 2)
-        .expect("a line of the bomb's");
+        .expect("the bomb's report");
     let (made, why) = line.split_once(' ').expect("two words");
     (made.parse().unwrap_or_else(|_| panic!("{text}")), why)
 }
@@ -93,7 +92,7 @@ fn h53_a_fork_bomb_of_an_ordinary_user_ends_at_the_limit_and_the_next_command_ru
         .to_owned();
     let (made, why) = parse_report(&text);
     assert_eq!(why, "EAGAIN", "{text}");
-    // The shell, the program itself and the runner's own threads are counted too.
+    // The limit also counts the shell, the program itself and the runner's own threads.
     assert!((900..1_024).contains(&made), "{text}");
     let after = user
         .says(&["call", "Bash", r#"{"command":"./bomb 100"}"#])
@@ -116,6 +115,6 @@ async fn h53_gap_the_processes_of_root_are_not_counted() {
     assert_eq!(
         parse_report(&text),
         (4_500, "out"),
-        "the gap is closed here: the page on safety and the list can say so"
+        "the gap is closed here: update the page on safety and the list"
     );
 }

@@ -1,5 +1,4 @@
-//! Names that are protected in a workspace, in every spelling, there and not there yet; and mounts in it. Not here: which
-//! names those are (`acp::protected`), and what commands write (the page on safety names that).
+//! Protected names in a workspace, in every spelling, existing or not, and mounts in the workspace.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +11,7 @@ use crate::file::Bench;
 use crate::harness::left_out::can_be_tried;
 use crate::harness::process::PROGRAM;
 
-/// Every file tool that writes refuses the path by its rule, and nothing has come to be.
+/// Checks that every file tool that writes refuses the path by the protected-path rule, and creates nothing.
 async fn never_written(bench: &Bench, path: &str) {
     let added = format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch");
     let moved = format!(
@@ -53,11 +52,11 @@ async fn h19_a_protected_name_with_combining_marks_or_folding_letters_is_refused
     let bench = Bench::new();
     fs::create_dir_all(bench.root.join(".git/hooks")).unwrap();
     for path in [
-        // A mark that a comparing file system may leave out, before, within and behind.
+        // A combining mark that a file system may ignore when it compares names: inside, behind and before the name.
         ".gi\u{301}t/config",
         ".git\u{308}/hooks/pre-commit",
         "\u{300}.git/config",
-        // Letters that are these ones in another case: long s, dotless and dotted i, the sign of Kelvin.
+        // Letters that fold to these in another case: long s, dotless and dotted i, the Kelvin sign.
         ".v\u{17f}code/tasks.json",
         ".g\u{131}t/config",
         ".G\u{130}T/config",
@@ -66,7 +65,7 @@ async fn h19_a_protected_name_with_combining_marks_or_folding_letters_is_refused
     ] {
         never_written(&bench, path).await;
     }
-    // What only looks alike is another name, on every file system.
+    // A letter that only looks alike makes another name on every file system.
     bench
         .ok(
             "Write",
@@ -114,7 +113,7 @@ async fn h20_a_protected_name_in_another_case_or_with_what_nobody_sees_is_refuse
     for path in unseen.iter().map(String::as_str).chain(spelled) {
         never_written(&bench, path).await;
     }
-    // By another name that leads there, and by the protected name that leads elsewhere.
+    // Through a link that leads to a protected folder, and through a protected name that leads elsewhere.
     symlink(".git/hooks", bench.root.join("innocent")).unwrap();
     fs::create_dir(bench.root.join("dotfiles")).unwrap();
     symlink("dotfiles", bench.root.join(".cursor")).unwrap();
@@ -157,8 +156,8 @@ async fn h34_a_protected_path_that_is_not_there_yet_is_not_made() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
-    assert_eq!(made, ["plain"], "no folder of theirs either");
-    // By a link that leads to nothing yet.
+    assert_eq!(made, ["plain"], "no parent folder may be created");
+    // Through a link whose target does not exist yet.
     symlink(".claude/settings.json", bench.root.join("notes.json")).unwrap();
     for tool in ["Write", "write_file"] {
         let error = bench
@@ -173,7 +172,7 @@ async fn h34_a_protected_path_that_is_not_there_yet_is_not_made() {
     assert!(!bench.root.join(".claude").exists());
 }
 
-/// Run in a mount namespace of its own, with the program, the workspace and the folder beside it as its arguments.
+/// A script for a mount namespace. Its arguments are the program, the workspace and the folder beside it.
 const MOUNTS: &str = r#"
 set -e
 program=$1 work=$2 outside=$3

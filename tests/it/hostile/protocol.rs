@@ -1,6 +1,5 @@
-//! Messages that mean harm, over real sockets: asked of the device by way of the embedded backend, sent to the embedded
-//! backend itself, and sent to the device by a backend that lies. Not here: what is packed or put into headers
-//! (`packed`), what comes of a page in parts (`runner::pages`).
+//! Malicious messages over real sockets: calls to the device through the embedded backend, requests to that backend,
+//! and a lying backend's answers to the device.
 
 use serde_json::{Value, json};
 
@@ -10,12 +9,12 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 use crate::harness::worker::WorkerProcess;
 
-/// A call whose arguments are exactly this text.
+/// Returns a call whose arguments are exactly this text.
 fn question_call(tool: &str, args: &str) -> ToolCall {
     ToolCall::new(tool, &Value::Null).with("args", json!(args))
 }
 
-/// The device answers each of these calls as arguments that cannot be used, runs nothing, and goes on.
+/// Checks that the device refuses each of these calls with `invalid_args`, runs nothing, and goes on.
 async fn refused_by_the_device(setup: &RunnerFixture, calls: &[(&str, &str)]) {
     let _runner = setup.run();
     for (args, words) in calls {
@@ -31,10 +30,10 @@ async fn refused_by_the_device(setup: &RunnerFixture, calls: &[(&str, &str)]) {
         assert!(answer.text().contains(words), "{args:.80}: {answer:?}");
         assert!(
             answer.text().len() < 2_000,
-            "a refusal repeats no text without end: {args:.80}"
+            "a refusal must not repeat a long text: {args:.80}"
         );
     }
-    assert_eq!(setup.read("effects"), "", "nothing ran");
+    assert_eq!(setup.read("effects"), "", "no call may run");
     let after = setup
         .caller
         .call_and_wait(ToolCall::bash("echo ran >> effects"))
@@ -45,7 +44,8 @@ async fn refused_by_the_device(setup: &RunnerFixture, calls: &[(&str, &str)]) {
     );
 }
 
-/// What the embedded backend says to a call with exactly this body, and whether it goes on.
+/// Sends exactly this body to the embedded backend, and checks that the backend goes on. Returns the status and the
+/// body of its answer.
 async fn said_by_the_backend(setup: &RunnerFixture, body: String) -> (u16, String) {
     let url = &setup.setting.url;
     let post = http_client()
@@ -54,11 +54,14 @@ async fn said_by_the_backend(setup: &RunnerFixture, body: String) -> (u16, Strin
         .body(body);
     let reply = post.send().await.expect("a reply");
     let said = (reply.status().as_u16(), reply.text().await.expect("a body"));
-    assert!(setup.caller.questions().await.is_empty(), "it goes on");
+    assert!(
+        setup.caller.questions().await.is_empty(),
+        "it must still answer"
+    );
     said
 }
 
-/// A call of the embedded backend with these arguments as text.
+/// Returns the body of a call to the embedded backend, with these arguments as text.
 fn call_with(args: &str) -> String {
     format!("{{\"path\":\"events:cancel\",\"format\":\"json\",\"args\":{args}}}")
 }
@@ -95,7 +98,7 @@ async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
             "{status} {said}"
         );
     }
-    // A backend that says so to the device: it is no page, and the next one is read.
+    // A backend sends such a page to the device. The device refuses it and reads the next one.
     let relay = Relay::before(&setup.setting.url).await;
     let answer = format!(
         "{{\"status\":\"success\",\"value\":{}}}",
@@ -110,8 +113,8 @@ async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
         _ => CallFate::Pass,
     });
     let _runner = setup.run_at(&relay.url);
-    // A request that is there when it starts would be found by another way.
-    wait_until("both lies to be met", || {
+    // If a request exists when the runner starts, the runner finds it by another call.
+    wait_until("the runner reads both false pages", || {
         relay.calls("events:listForDevice").len() >= 2
     })
     .await;
@@ -269,7 +272,7 @@ async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_mean
     .await;
 }
 
-/// Every file below, by its path.
+/// Returns the paths of all files below a folder.
 fn files_below(folder: &std::path::Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -311,7 +314,7 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
         let (_, said) = said_by_the_backend(&setup, call).await;
         assert!(said.contains("\"status\":\"error\""), "{id:?}: {said}");
     }
-    // From a backend that offers such requests all the same.
+    // A backend offers such requests to the device all the same.
     let relay = Relay::before(&setup.setting.url).await;
     let offers = paths.map(|id| {
         let request = json!({
@@ -345,7 +348,7 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
     );
     assert!(
         !relay.calls("events:listForDevice").is_empty(),
-        "the first page is a lie"
+        "the runner must read a false page"
     );
     let claimed: Vec<_> = relay
         .calls("events:claim")
@@ -365,19 +368,20 @@ async fn h95_an_id_that_is_a_path_names_no_file_where_any_text_is_an_id() {
     let _runner = worker.run();
     let mut line = worker.accept().await;
     let around = worker.setting.home.parent().expect("a folder").to_owned();
+    let absolute = around.join("escaped").display().to_string();
     for id in [
         "../../escaped",
-        "/tmp/escaped",
+        &absolute,
         "state/../../escaped",
         "escaped\u{0}",
     ] {
-        // Long enough that the output is kept in a file of its own.
+        // Long enough that the runner stores the output in a file of its own.
         let said = line
             .done(id, "run_command", &json!({"command": "seq 20000"}))
             .await;
         assert!(said.contains("20000"), "{id:?}");
     }
-    wait_until("the outputs to be kept", || {
+    wait_until("the stored outputs", || {
         std::fs::read_dir(worker.setting.home.join("state/outputs")).is_ok()
     })
     .await;
@@ -385,8 +389,5 @@ async fn h95_an_id_that_is_a_path_names_no_file_where_any_text_is_an_id() {
         .into_iter()
         .filter(|path| path.contains("escaped"))
         .collect();
-    assert!(
-        named.is_empty() && !std::path::Path::new("/tmp/escaped").exists(),
-        "{named:?}"
-    );
+    assert!(named.is_empty(), "{named:?}");
 }

@@ -1,6 +1,6 @@
-//! Paths that change between the check and the use: a folder that becomes a link to outside and back, without end, and a
-//! parent that is replaced between the temporary file and its renaming. A check by path, as it is often written, is put
-//! to the same race: were nothing to get through there, the race would show nothing.
+//! Paths that change between check and use: a folder that alternates with a link to outside, and a parent that is
+//! replaced before the rename. A common check by path runs in the same race as a control. If it never led outside, the
+//! race would prove nothing.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,7 +19,7 @@ use crate::file::Bench;
 use crate::harness::flip::FlippingNames;
 use crate::harness::tools::reply_text;
 
-/// How many tries of one tool were made and served, and how many led outside.
+/// The number of tries of one tool, of served tries, and of tries that led outside.
 #[derive(Debug, Default)]
 struct TryCount {
     tries: u32,
@@ -28,7 +28,8 @@ struct TryCount {
 }
 
 impl TryCount {
-    /// Whether another try is made: a busy machine may be slow to exchange, so one that showed nothing yet goes on.
+    /// Counts a try and returns true, until `least` tries are made and the race has shown something. A busy machine may
+    /// exchange the names slowly, so there may be a hundred times as many tries.
     fn goes_on(&mut self, least: u32, has_shown: impl Fn(&Self) -> bool) -> bool {
         let goes_on =
             self.tries < least || !has_shown(self) && self.tries < least.saturating_mul(100);
@@ -37,8 +38,8 @@ impl TryCount {
     }
 }
 
-/// A folder `sub` of the workspace that is exchanged with a link to outside. In memory where the system has that: a
-/// write must not wait for a disk a million times.
+/// A folder `sub` of the workspace that is exchanged with a link to outside. It lies in memory where possible: a
+/// million writes must not wait for a disk.
 struct LinkRace {
     bench: Bench,
     sub: PathBuf,
@@ -46,7 +47,7 @@ struct LinkRace {
 }
 
 const INSIDE: &str = "inside one\n";
-/// As the one inside: an edit that came here would find its place.
+/// Contains the text that the edit replaces, so that an edit that led outside would succeed.
 const OUTSIDE: &str = "secret one\n";
 
 impl LinkRace {
@@ -69,7 +70,7 @@ impl LinkRace {
         FlippingNames::start(&self.sub, &self.link)
     }
 
-    /// Whether something outside is not as it was; then it is made so again.
+    /// Returns true if something outside has changed, and restores it.
     fn is_changed_outside(&self) -> bool {
         let outside = &self.bench.outside;
         let f = outside.join("f");
@@ -132,7 +133,7 @@ impl LinkRace {
         count
     }
 
-    /// The check that is no boundary: where does the path lead, is that inside, then open the path.
+    /// Resolves the path, checks that it is inside, then opens the path again. This check is no boundary.
     fn by_path(&self, tries: u32) -> TryCount {
         let mut count = TryCount::default();
         let asked = self.sub.join("f");
@@ -147,7 +148,7 @@ impl LinkRace {
         count
     }
 
-    /// As many tries of every tool, each with what came of it; the last is the check by path.
+    /// Makes this number of tries with every tool, and returns their counts. The last is the check by path.
     async fn run(&self, tries: u32) -> [(&'static str, TryCount); 5] {
         let flip = self.flip();
         let counts = [
@@ -162,17 +163,17 @@ impl LinkRace {
     }
 }
 
-/// Nothing got through to outside but by the check by path, and everything was served at times.
+/// Checks that only the check by path led outside, and that each tool was served at least once.
 fn check_counts(counts: &[(&str, TryCount)]) {
     for (tool, count) in counts {
         assert!(
             count.served > 0,
-            "{tool} never served anything, which shows nothing: {count:?}"
+            "{tool} never served a call, so the race proves nothing: {count:?}"
         );
         if *tool == "by path" {
             assert!(
                 count.escapes > 0,
-                "nothing gets through a check by path: the race shows nothing: {count:?}"
+                "the check by path never led outside, so the race proves nothing: {count:?}"
             );
         } else {
             assert_eq!(count.escapes, 0, "{tool} led outside: {count:?}");
@@ -233,7 +234,11 @@ async fn h25_a_parent_replaced_by_a_link_before_the_renaming_keeps_the_write_ins
             .await
             .expect("the temporary file is there");
         let beside: Vec<_> = fs::read_dir(bench.root.join("d")).expect("there").collect();
-        assert_eq!(beside.len(), 2, "it lies beside its file: {beside:?}");
+        assert_eq!(
+            beside.len(),
+            2,
+            "the temporary file must lie beside its file: {beside:?}"
+        );
         fs::rename(bench.root.join("d"), bench.root.join("moved")).expect("moved");
         symlink(&bench.outside, bench.root.join("d")).expect("a link");
         client
@@ -246,6 +251,7 @@ async fn h25_a_parent_replaced_by_a_link_before_the_renaming_keeps_the_write_ins
             "secret\n"
         );
         assert_eq!(fs::read_dir(&bench.outside).expect("there").count(), 1);
-        path.open_for_reading().expect_err("the way is a link now");
+        path.open_for_reading()
+            .expect_err("a folder of the path is a link now");
     }
 }

@@ -1,6 +1,5 @@
-//! The shell's hostile inputs, by their numbers. Not here: a fork bomb that goes off (`processes`), H47 beyond its
-//! variables (sockets by path are a gap until the kernel mediates them), and H56, which is about the words of commands
-//! (tests/it/policy).
+//! The shell's hostile inputs, by their numbers. H56 (the text of commands) is tested in tests/it/policy, a real fork
+//! bomb in `processes`.
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
@@ -14,9 +13,10 @@ use serde_json::json;
 
 use super::HostileFixture;
 use crate::harness::program::make_program;
+use crate::harness::running::processes_with_argument;
 use crate::harness::wait::wait_until;
 
-/// Somebody else's process. Ended with the test.
+/// A process that belongs to no command. It ends with the test.
 struct ForeignProcess(Child);
 
 impl ForeignProcess {
@@ -29,7 +29,7 @@ impl ForeignProcess {
     }
 
     fn is_running(&mut self) -> bool {
-        self.0.try_wait().expect("it is ours").is_none()
+        self.0.try_wait().expect("a child of this test").is_none()
     }
 }
 
@@ -76,7 +76,7 @@ async fn h41_a_private_key_is_not_read_and_the_answer_says_what_would_show_it() 
         .await;
     assert!(
         text.contains("No such file") && !text.contains("keys\n"),
-        "the runner's own folder: {text}"
+        "the runner's home must be hidden: {text}"
     );
 }
 
@@ -99,7 +99,7 @@ async fn h43_a_link_made_inside_leads_no_write_outside() {
         .await;
     assert!(
         setup.path("work/esc").is_symlink(),
-        "the link itself is the workspace's affair"
+        "the command may make the link itself"
     );
     assert!(!setup.path("outside/y").exists());
     assert_eq!(setup.read("outside/kept"), "kept");
@@ -139,8 +139,8 @@ async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
         udp.set_nonblocking(true).expect("set");
         let port = |address: std::net::SocketAddr| address.port();
         let (to_tcp, to_udp) = (
-            port(tcp.local_addr().expect("one")),
-            port(udp.local_addr().expect("one")),
+            port(tcp.local_addr().expect("an address")),
+            port(udp.local_addr().expect("an address")),
         );
         let text = setup
             .bash(&format!(
@@ -199,11 +199,11 @@ async fn h47_no_socket_of_a_hidden_daemon_is_reached_nor_seen() {
             .await;
         assert!(
             text.matches("No such file").count() == 3 && text.ends_with("/work"),
-            "it is where it started: {text}"
+            "the working folder must not change: {text}"
         );
         assert!(
             setup.path("user/.docker/run/docker.sock").exists(),
-            "nothing changed for anybody else"
+            "the socket must still exist outside"
         );
     }
 }
@@ -215,7 +215,7 @@ async fn h47_terminals_and_agents_beside_a_workspace_for_a_while_are_not_reached
     assert_eq!(
         beside,
         std::path::Path::new("/tmp"),
-        "the workspace of this test is where terminals have their sockets"
+        "this test needs its workspace in /tmp, where terminals have their sockets"
     );
     let name = uuid::Uuid::new_v4().simple().to_string();
     let folder = beside.join(format!("tmux-{name}"));
@@ -270,7 +270,7 @@ async fn h48_an_abstract_socket_outside_is_not_reached() {
     daemon.set_nonblocking(true).expect("set");
     let told = setup.escape(&format!("abstract {name}")).await;
     assert!(daemon.accept().is_err() && told != "abstract out", "{told}");
-    // With the machine's own network it is the kernel's scope alone that keeps it in.
+    // With the machine's own network, only the kernel's scope for abstract sockets blocks the connection.
     let setup = HostileFixture::with_rules(NetworkAccess::Full, |_| {});
     assert_eq!(
         setup.escape(&format!("abstract {name}")).await,
@@ -293,14 +293,18 @@ async fn what_others_share_by_a_number_is_not_reached_and_nothing_is_typed_into_
                 .trim()
                 .to_owned()
         };
-        // As databases and the desktop do.
+        // Databases and desktops share memory like this.
         let id = outside(&["share"]);
         let told = [
             setup.escape(&format!("memory {id}")).await,
             setup.escape(&format!("forget {id}")).await,
         ];
         assert_eq!(told, ["memory EINVAL", "forget EINVAL"], "{network:?}");
-        assert_eq!(outside(&["memory", &id]), "memory out", "it is there");
+        assert_eq!(
+            outside(&["memory", &id]),
+            "memory out",
+            "the shared memory still exists"
+        );
         assert_eq!(outside(&["forget", &id]), "forget out");
         assert_eq!(setup.escape("type").await, "type EPERM");
     }
@@ -314,7 +318,7 @@ async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
         setup.escape(&format!("kill {}", stranger.0.id())).await,
         "kill EPERM"
     );
-    // The kernel would end it by a limit of its processor time.
+    // A command could also end the process by a limit on its processor time.
     let limited = setup
         .bash(&format!("prlimit --pid {} --nofile=1:1", stranger.0.id()))
         .await;
@@ -324,7 +328,7 @@ async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
         .await;
     assert_eq!(text.matches("Operation not permitted").count(), 2, "{text}");
     assert!(text.contains("KillShell"), "{text}");
-    // To everybody at once: a shell outside that would say so has heard nothing.
+    // This signals all processes at once. The shell outside would write a line if it received the signal.
     let heard = setup.path("outside/heard");
     let listening = format!(
         "trap 'echo x >> {0}' WINCH; echo up > {0}; while :; do sleep 0.1; done",
@@ -335,7 +339,7 @@ async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
         .spawn()
         .expect("it starts");
     let _shell = ForeignProcess(shell);
-    crate::harness::wait::wait_until("the listener", || {
+    crate::harness::wait::wait_until("the listening shell", || {
         heard.exists() && setup.read("outside/heard") == "up\n"
     })
     .await;
@@ -383,7 +387,7 @@ async fn h51_no_namespace_no_mount_and_no_right_that_a_program_brings() {
         .await;
     assert!(
         text.contains("NoNewPrivs: 1"),
-        "what is set-user-id brings nothing: {text}"
+        "set-user-ID programs must gain no rights: {text}"
     );
     assert_eq!(text.matches(" 0000000000000000").count(), 2, "{text}");
     assert!(text.contains("Operation not permitted"), "{text}");
@@ -407,10 +411,10 @@ async fn h53_a_limit_of_processes_is_set_which_is_a_gap_for_root_and_without_nam
 async fn h53_each_command_is_counted_in_a_user_namespace_of_its_own() {
     let setup = HostileFixture::new();
     let show = "readlink /proc/self/ns/user; cat /proc/self/uid_map | tr -s ' '; id -u";
-    // Beside each other: the kernel gives the number of a namespace that is gone to the next one.
+    // Both run at the same time: the kernel may give the number of a finished namespace to the next one.
     let waiting = format!("{show}; touch shown; until [ -e go ]; do sleep 0.05; done");
     let beside = async {
-        wait_until("the first one shows its own", || {
+        wait_until("the first command's namespace", || {
             setup.path("work/shown").exists()
         })
         .await;
@@ -433,18 +437,17 @@ async fn h53_each_command_is_counted_in_a_user_namespace_of_its_own() {
 #[tokio::test]
 async fn h54_what_left_its_session_and_its_environment_is_ended_with_its_command() {
     let setup = HostileFixture::new();
-    let command =
-        "env -i setsid nohup sleep 86397 > /dev/null 2>&1 & setsid sleep 86398 & sleep 60";
+    // A number of seconds that no other process sleeps.
+    let marker = format!("8{:07}054", std::process::id());
+    let command = format!(
+        "env -i setsid nohup sleep {marker} > /dev/null 2>&1 & setsid sleep {marker} & sleep 60"
+    );
     let stopped = setup
         .call(json!({"command": command, "timeout": 700}))
         .await
-        .expect_err("it is over its time");
+        .expect_err("a timeout");
     assert_eq!(stopped.stable_code(), ErrorCode::Timeout, "{stopped}");
-    let left = Command::new("pgrep")
-        .args(["-f", "sleep 8639[78]"])
-        .output()
-        .expect("it runs");
-    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+    assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
 }
 
 #[tokio::test]

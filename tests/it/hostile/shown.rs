@@ -1,5 +1,5 @@
-//! What a person at the device is shown of what others wrote: escapes, titles, the clipboard, text that runs the other
-//! way, characters that nobody sees. Not here: what a model is shown (`output`).
+//! Text of others as the person at the device sees it: escapes, titles, the clipboard, reversed text, invisible
+//! characters.
 
 use serde_json::json;
 
@@ -8,11 +8,12 @@ use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// A title, the clipboard (OSC 52), a colour, a C1 escape, delete, both directions, nothing at all, and hidden tags.
+/// A title, the clipboard (OSC 52), a colour, a C1 escape, delete, both text directions, zero-width characters, and
+/// hidden tags.
 const STEERING: &str = "a\u{1b}]0;owned\u{7}b\u{1b}]52;c;cm0gLXJm\u{1b}\\c\u{1b}[31md\u{9b}31me\u{7f}f\u{202e}g\u{2066}h\
                         \u{200b}i\u{e0041}\u{e007f}j\u{feff}k\u{85}l\u{61c}m";
 
-/// Nothing in it steers a terminal or hides what is written.
+/// Returns true if nothing in the text controls a terminal or hides characters.
 fn is_plain(text: &str) -> bool {
     text.chars().all(|c| {
         c == '\n'
@@ -39,7 +40,8 @@ async fn h102_what_others_wrote_steers_no_terminal() {
         _ => CallFate::Pass,
     });
     let runner = setup.run_at(&relay.url);
-    // A question whose title is the command, and an answer whose post is refused in such words.
+    // The title of the first call's question is the command. The backend refuses the second call's answer with this
+    // text.
     let asked = setup.ask(ToolCall::bash(&format!("echo {STEERING}"))).await;
     let read = setup
         .ask(ToolCall::new("Read", &json!({ "file_path": STEERING })))
@@ -49,7 +51,7 @@ async fn h102_what_others_wrote_steers_no_terminal() {
         Some(()).filter(|()| open.contains("owned"))
     })
     .await;
-    // The question as the caller's side reads it is as plain.
+    // The caller reads the question as plain text too.
     let question = wait_for_some("the question on the wire", async || {
         setup.caller.questions().await.pop()
     })
@@ -86,8 +88,11 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     }
     let kept =
         std::fs::read_to_string(setup.setting.home.join("logs/punie-runner.log")).expect("a log");
-    assert!(is_plain(&kept) && kept.contains("owned"), "the kept log");
-    assert!(is_plain(&runner.log()), "what goes to stderr");
+    assert!(
+        is_plain(&kept) && kept.contains("owned"),
+        "the log file must show plain text"
+    );
+    assert!(is_plain(&runner.log()), "stderr must show plain text");
     for shown in [
         "approvals",
         "--json approvals",
@@ -98,14 +103,14 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     ] {
         assert!(
             seen.contains(&shown.to_owned()),
-            "{shown} shows nothing of it, which shows nothing: {seen:?}"
+            "{shown} does not show the text, so it proves nothing: {seen:?}"
         );
     }
     assert!(
         seen.iter().any(|args| args.starts_with("history")),
         "{seen:?}"
     );
-    // What a command that is refused complains of.
+    // The refusal of a command shows the backend's text.
     relay.rule(|_, _| CallFate::refuse(&json!({ "code": "DEVICE_REVOKED", "message": STEERING })));
     let refused = setup.command_at(&relay.url, &["pair", STEERING]).await;
     assert!(

@@ -1,12 +1,12 @@
-//! The list of hostile inputs, the tests of each, and their table in docs/hostile-inputs.md. Not here: the tests
-//! themselves, which are found by their numbers.
+//! The list of hostile inputs, the tests of each, and their table in docs/hostile-inputs.md. A test's name begins with
+//! the number of its input, as in `h01_`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-/// How many there are.
+/// The number of hostile inputs.
 const COUNT: u8 = 105;
 
 const VERDICTS: [&str; 4] = ["refused", "contained", "served", "gap"];
@@ -14,7 +14,7 @@ const BEGINS: &str =
     "<!-- The hostile inputs: `UPDATE_DOCS=1 cargo test --test it table` writes what follows. -->";
 const ENDS: &str = "<!-- The end of the hostile inputs. -->";
 
-/// One line of the list.
+/// One line of `inputs.txt`.
 struct HostileInput {
     number: u8,
     verdicts: Vec<&'static str>,
@@ -53,14 +53,14 @@ fn project_root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The number in a test's name, as in `h01_...`.
+/// Parses the number in a test's name, as in `h01_...`.
 fn number_of(name: &str) -> Option<u8> {
     let (digits, _) = name.strip_prefix('h')?.split_once('_')?;
     let is_number = digits.len() >= 2 && digits.bytes().all(|digit| digit.is_ascii_digit());
     is_number.then(|| digits.parse().ok())?
 }
 
-/// The tests of a file that have a number and are not run by name only.
+/// Returns the numbered tests of a file, except those that are run by name only.
 fn tests_in(text: &str) -> Vec<(u8, String)> {
     let mut found = Vec::new();
     let (mut is_test, mut is_left_out) = (false, false);
@@ -85,7 +85,7 @@ fn tests_in(text: &str) -> Vec<(u8, String)> {
     found
 }
 
-/// All tests with a number, by it.
+/// Collects all numbered tests, by their numbers.
 fn collect_tests() -> BTreeMap<u8, BTreeSet<String>> {
     let mut found: BTreeMap<u8, BTreeSet<String>> = BTreeMap::new();
     let mut folders = ["tests/it", "src", "crates"]
@@ -106,7 +106,7 @@ fn collect_tests() -> BTreeMap<u8, BTreeSet<String>> {
     found
 }
 
-/// The table as the page shows it.
+/// Renders the table for the page.
 fn render_table(inputs: &[HostileInput], tests: &BTreeMap<u8, BTreeSet<String>>) -> String {
     let mut text = String::from("| | what is tried | here | tests |\n|---|---|---|---|\n");
     for HostileInput {
@@ -155,7 +155,7 @@ fn every_hostile_input_is_on_the_list_once_and_has_a_test() {
     assert_eq!(
         numbers,
         (1..=COUNT).collect::<Vec<_>>(),
-        "each once, in order"
+        "each number must be listed once, in order"
     );
     let strange: Vec<_> = tests
         .keys()

@@ -1,5 +1,5 @@
-//! Credentials that tools keep beside their programs, in settings and caches, and in folders of the system: commands see
-//! the programs and none of these. The same with more places, and read in other ways: `manual-tests/planted_secrets.sh`.
+//! Credentials beside the programs of toolchains, in settings, caches and system folders: commands see the programs,
+//! but no credentials. `manual-tests/planted_secrets.sh` tries more paths, and other ways to read them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use super::HostileFixture;
 
 const CANARY: &str = "a-secret-beside-programs";
 
-/// Files that belong to the owner alone, in folders of toolchains and beside programs.
+/// Files that only the owner may read, in toolchain folders and beside programs.
 const SECRETS: &[&str] = &[
     ".local/share/uv/credentials/credentials.toml",
     ".local/share/uv/tools/ruff/uv-receipt.toml",
@@ -114,7 +114,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Files that commands need, whatever their names and modes.
+/// Files that commands need, although their names or modes look like those of secrets.
 const NEEDED: &[(&str, u32)] = &[
     (".pyenv/versions/3.12/lib/python3.12/token.py", 0o600),
     (
@@ -153,12 +153,12 @@ const NEEDED: &[(&str, u32)] = &[
 ];
 
 fn write_file(path: &Path, text: &str, mode: u32) {
-    fs::create_dir_all(path.parent().expect("one")).expect("made");
+    fs::create_dir_all(path.parent().expect("a parent folder")).expect("made");
     fs::write(path, text).expect("written");
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
 }
 
-/// A yard whose PATH has a folder of programs of the user's own.
+/// Starts a fixture whose PATH has a folder with the user's own programs.
 fn furnished_yard() -> HostileFixture {
     let folder = HostileFixture::lay_out();
     let user = folder.path().canonicalize().expect("real").join("user");
@@ -244,7 +244,7 @@ async fn settings_are_read_anew_for_each_command_and_no_copy_of_them_stays() {
         .await;
     assert!(
         !text.contains("root:") && text.contains("end"),
-        "no command writes settings: {text}"
+        "a command must not write settings: {text}"
     );
     let kept = Command::new("grep")
         .args(["-rl", CANARY])
@@ -284,7 +284,7 @@ async fn the_owners_own_files_in_the_system_are_not_read() {
     let made: Vec<PathBuf> = tops
         .iter()
         .map(|top| Path::new(top).join(&own))
-        // An ordinary user makes none in the system's folders.
+        // An ordinary user cannot create folders in the system's folders.
         .filter(|folder| fs::create_dir_all(folder.join("deep")).is_ok())
         .collect();
     for folder in &made {

@@ -1,4 +1,4 @@
-//! File systems without hard links, or without a rename that replaces nothing: new files are made there too.
+//! File systems without hard links, or without a rename that replaces nothing: tools create new files there too.
 
 use super::absence::OtherKernel;
 

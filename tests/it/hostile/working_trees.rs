@@ -1,5 +1,5 @@
-//! Working trees of a repository under commands: those that an agent keeps in its own folder, one whose repository lies
-//! outside of the workspaces, and several repositories beside each other.
+//! Git working trees under commands: those in an agent's own folder, one whose repository lies outside the workspaces,
+//! and several repositories side by side.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::HostileFixture;
 use super::kept_from_commands::{expect_failure, make_repository, run_git};
 
-/// A repository with a linked worktree where an agent of this name puts its own.
+/// Creates a repository with a linked worktree in this agent's folder, and returns the worktree's path.
 fn furnish_agent(work: &Path, agent: &str) -> String {
     make_repository(work);
     let tree = format!("{agent}/worktrees/topic");
@@ -55,7 +55,7 @@ async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
         ] {
             assert_eq!(setup.read(&file), "{}");
         }
-        // What appears in one is put back, as in every other folder.
+        // A protected file that appears in a worktree is reported, as in every other folder.
         for name in [".envrc", "a.code-workspace"] {
             let text = setup.bash(&format!("echo x > {tree}/{name}")).await;
             assert!(text.contains("appeared while a command ran"), "{text}");
@@ -143,7 +143,7 @@ async fn a_link_to_a_repository_that_does_not_name_the_worktree_opens_nothing() 
             text.contains(&told) && !text.contains("policy allow"),
             "{text}"
         );
-        // A command learns nothing of what is there: the words are the same where it is gone.
+        // A command must not learn if the repository exists: the text is the same when it is gone.
         std::fs::rename(&main, &gone).expect("moved");
         let without_time = |text: &str| text.replace(char::is_numeric, "");
         let then = setup.bash("git status").await;

@@ -1,4 +1,4 @@
-//! Calls that the owner wants to approve, and the person at the client.
+//! Calls that need an approval, which the person at the client gives in a form.
 
 use rmcp::model::ElicitationAction;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn answering_client(action: ElicitationAction, content: Value) -> TestClient {
 
 #[tokio::test]
 async fn the_person_at_the_client_allows_a_call_by_a_form() {
-    // The second accepts the form as it is.
+    // The second answer accepts the form unchanged.
     for content in [json!({"answer": "Allow"}), json!({})] {
         let user = McpUser::new();
         user.configure(ASK);

@@ -21,8 +21,8 @@ async fn it_ends_some_time_after_the_last_client_and_the_last_background_command
         let text = std::fs::read_to_string(user.path("work/ticks")).unwrap_or_default();
         text.trim().parse::<u32>().unwrap_or(0)
     };
-    // Several times as long as the runner stays up without work.
-    wait_until("a second of the command", || ticks() > 20).await;
+    // This is several times as long as the runner stays up without work.
+    wait_until("the command to run for a while", || ticks() > 20).await;
     assert!(is_alive(&runner.to_string()), "a command runs");
     user.write("work/go", "");
     wait_until("the end of the command", || {
@@ -72,7 +72,7 @@ async fn it_has_the_variables_of_the_login_shell_and_none_of_the_client() {
     client.closes().await;
 }
 
-/// Makes the runner one of an older program, for clients that look.
+/// Records an older version for the runner, so that clients take it for an older program's.
 fn pretend_to_be_older(user: &McpUser) {
     let record = json!({"pid": user.runner(), "version": "0.0.1"});
     user.write("home/state/background-runner.json", record.to_string());
@@ -90,7 +90,7 @@ async fn a_newer_program_takes_over_when_nothing_runs() {
     let joining = async {
         wait_until("the command runs", || user.path("work/began").exists()).await;
         let second = user.connects(TestClient::default(), &[]).await;
-        // The older one works on, because a call runs.
+        // The older runner stays, because a call runs.
         for _ in 0..20 {
             second.runs("Glob", json!({"pattern": "*"})).await;
         }

@@ -1,5 +1,5 @@
-//! Sessions and their folders: each call is narrowed to its session's, and the owner is asked about one outside of the
-//! workspaces.
+//! Sessions and their folders: each call reaches only its session's folders, and the owner is asked about a folder
+//! outside of the workspaces.
 
 use std::path::Path;
 
@@ -162,7 +162,7 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
             "{own} {of_two}"
         );
     }
-    // What a session of more folders started in this one may reach the others.
+    // A shell of a session with more folders may reach those too, so this session may not type into it.
     let mut shell = shell;
     shell["working_directory"] = json!(user.path("work/two"));
     whole.runs("Bash", shell).await;
@@ -250,7 +250,7 @@ async fn what_a_session_changes_comes_back_and_changes_of_another_stay() {
     two.closes().await;
 }
 
-/// A command can speak to the runner's socket for removed files itself, and name any path.
+/// A command can connect to the runner's socket for removed files itself, and name any path.
 #[tokio::test]
 async fn a_session_removes_nothing_of_another_through_the_trash() {
     let user = user_with_projects();
@@ -315,7 +315,7 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
     let folder = user.path("other");
     let question = format!("test wants to work in {}", folder.display());
     assert!(asked[0].contains(&question), "{asked:?}");
-    // The answer holds for another client, which cannot ask.
+    // The answer also holds for a client that cannot show forms.
     let silent = connects_in(&user, "other", TestClient::default()).await;
     silent.runs("Bash", json!({"command": "cat file"})).await;
     let rules: Value =
@@ -332,7 +332,7 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
     let said = expect_failure(&silent, "Read", read()).await;
     let allow = format!("policy allow --folder {}", folder.display());
     assert!(said.contains(&allow), "{said}");
-    // The command that the refusal names.
+    // The command that the refusal names allows the folder.
     let shown = folder.to_str().expect("text");
     user.types(&["policy", "allow", "--folder", shown]).await;
     silent.runs("Read", read()).await;
@@ -382,7 +382,7 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     let said = expect_failure(&client, "Read", read()).await;
     assert!(said.contains("policy allow --folder"), "{said}");
     client.closes().await;
-    // Clients that nobody watches decline by themselves, so that is for the session only.
+    // Unattended clients decline by themselves, so a declined form counts for this session only.
     let declining = answering_client(ElicitationAction::Decline, json!({}));
     let client = connects_in(&user, "other", declining.clone()).await;
     for _ in 0..2 {
@@ -411,7 +411,7 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
 async fn a_person_at_the_device_answers_for_a_client_without_forms() {
     let user = user_with_projects();
     let client = connects_in(&user, "other", TestClient::default()).await;
-    // The first call has opened the home.
+    // The first call creates the home.
     expect_failure(&client, "Read", json!({"file_path": "file"})).await;
     let home = Home::find_home(&user.path("home")).expect("a home");
     let _person = ApproverPresence::announce(&home).expect("announced");

@@ -1,4 +1,4 @@
-//! The server over HTTP: who is let in, and a session.
+//! The server over HTTP: the clients that it admits, and a session.
 
 use std::process::Stdio;
 
@@ -42,19 +42,19 @@ async fn only_a_client_with_the_token_and_no_web_page_is_served() {
     let status = async |request: reqwest::RequestBuilder| {
         request.send().await.expect("an answer").status().as_u16()
     };
-    assert_eq!(status(initialize()).await, 401, "without a token");
+    assert_eq!(status(initialize()).await, 401, "a request without a token");
     assert_eq!(status(initialize().bearer_auth("wrong")).await, 401);
     let from_page = initialize()
         .bearer_auth(&token)
         .header("Origin", "https://example.com");
-    assert_eq!(status(from_page).await, 403, "from a web page");
+    assert_eq!(status(from_page).await, 403, "a request from a web page");
     let rebound = initialize()
         .bearer_auth(&token)
         .header("Host", "example.com");
     assert_eq!(
         status(rebound).await,
         403,
-        "by another name of this machine"
+        "a request to another name of this machine"
     );
 
     let opened = initialize()

@@ -44,12 +44,12 @@ async fn servers_are_written_and_their_secrets_are_stored() {
         !String::from_utf8_lossy(&output.stdout).contains("very"),
         "{output:?}"
     );
-    assert_eq!(config(), before, "only looked");
+    assert_eq!(config(), before, "a dry run changes nothing");
     let output = run(&["mcp", "import", file]).await;
     assert_eq!(
         output.status.code(),
         Some(2),
-        "nobody can be asked: {output:?}"
+        "no person can be asked: {output:?}"
     );
     assert_eq!(config(), before);
 

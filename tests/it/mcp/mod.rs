@@ -40,7 +40,7 @@ use crate::harness::wait::wait_until;
 /// A user with a home and a workspace of their own. Dropping it ends the runner of the home.
 struct McpUser {
     dir: TempDir,
-    /// The folder of this user, from `dir`.
+    /// The user's `HOME`, relative to `dir`.
     home: &'static str,
 }
 
@@ -64,18 +64,18 @@ impl McpUser {
         self.write("home/config.toml", text);
     }
 
-    /// The processes that name this home: the runner, those that start it, and its helpers.
+    /// Returns the processes that name this home: the runner, those that start it, and its helpers.
     fn processes(&self) -> Vec<u32> {
         processes_with_argument(self.path("home").to_str().expect("text"))
     }
 
-    /// Waits until the runner is the only one. A process that it forks looks like it for a moment.
+    /// Waits until the runner is the only one. A process that it forks looks like a second runner for a moment.
     async fn has_one_runner(&self) {
         let runner = self.runner();
         wait_until("one runner", || self.runners() == [runner]).await;
     }
 
-    /// The runners in the background of this home.
+    /// Returns the background runners of this home.
     fn runners(&self) -> Vec<u32> {
         let detached = processes_with_argument("--detached");
         let mut found = self.processes();
@@ -83,7 +83,7 @@ impl McpUser {
         found
     }
 
-    /// The process of the runner.
+    /// Returns the process id of the runner.
     fn runner(&self) -> u32 {
         let home = Home::find_home(&self.path("home")).expect("a home");
         let holder = RunnerLock::find_holder(&home).expect("readable");
@@ -101,7 +101,7 @@ impl McpUser {
         std::fs::write(path, text).expect("written");
     }
 
-    /// The program with nothing of the tester's own around it.
+    /// Returns a command of the program, without the tester's own environment.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_punie-runner"));
         command
@@ -129,7 +129,7 @@ impl McpUser {
         connect_to(self.command(&words), client).await
     }
 
-    /// Runs a command of this home; returns what it prints.
+    /// Runs a command of this home; returns its output.
     async fn types(&self, args: &[&str]) -> String {
         let output = self.command(args).output().await.expect("started");
         assert!(output.status.success(), "{args:?}: {output:?}");
@@ -139,7 +139,7 @@ impl McpUser {
 
 impl Drop for McpUser {
     fn drop(&mut self) {
-        // One that was just being started may come after the others.
+        // A process that is just being started may appear after the others have ended.
         loop {
             let left = self.processes();
             if left.is_empty() {
@@ -157,7 +157,7 @@ fn kill_process_now(pid: u32) {
     let _ = kill_process(pid.expect("a process id"), Signal::KILL);
 }
 
-/// A client, and what its person answers and is shown.
+/// A client, with the answers of its person, and the forms and progress that it received.
 #[derive(Clone, Default)]
 struct TestClient {
     roots: Option<Vec<PathBuf>>,
@@ -212,7 +212,7 @@ impl ClientHandler for TestClient {
     }
 }
 
-/// A client whose server runs.
+/// A client and its running server.
 struct ConnectedClient {
     service: RunningService<RoleClient, TestClient>,
     child: Child,
@@ -250,16 +250,16 @@ fn result_text(result: &CallToolResult) -> String {
     texts.map(|block| block.text.as_str()).collect()
 }
 
-/// The id of the request that a result belongs to.
+/// Returns the id of the request that a result belongs to.
 fn request_id(result: &CallToolResult) -> String {
-    let meta = result.meta.as_ref().expect("facts");
+    let meta = result.meta.as_ref().expect("metadata");
     meta.0["punie-runner/requestId"]
         .as_str()
         .expect("an id")
         .to_owned()
 }
 
-/// Starts a server by this command, for this client.
+/// Starts a server with this command, for this client.
 async fn connect_to(mut command: Command, client: TestClient) -> ConnectedClient {
     command
         .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! A device elsewhere, reached through its backend.
+//! A device on another machine, reached through its backend.
 
 use std::process::Stdio;
 

@@ -1,5 +1,5 @@
-//! Sessions in a linked worktree: git gets its repository where the owner's workspaces hold it, and is asked about once
-//! where they do not.
+//! Sessions in a linked worktree: git may use the repository if it is in the owner's workspaces. Otherwise the owner is
+//! asked once.
 
 use rmcp::model::ElicitationAction;
 use serde_json::json;
@@ -31,7 +31,7 @@ fn user_with_worktree(main: &str) -> McpUser {
     user
 }
 
-/// Runs a command that must fail; returns what is said.
+/// Runs a command that must fail; returns its output.
 async fn fails_in_bash(client: &ConnectedClient, command: &str) -> String {
     let said = result_text(&client.calls("Bash", json!({"command": command})).await);
     assert!(said.contains("Exit code"), "{command}: {said}");
@@ -65,7 +65,7 @@ async fn a_session_in_a_worktree_has_the_repository_that_lies_in_another_workspa
     fails_in_bash(&client, "git config user.name b").await;
     assert!(person.asked.lock().is_empty());
     client.closes().await;
-    // A worktree in another folder gets nothing of it, whatever its `.git` says.
+    // Another folder does not get the repository, even if its `.git` claims it as a worktree.
     let link = user.path("work/main/.git/worktrees/topic");
     user.write("work/two/.git", format!("gitdir: {}\n", link.display()));
     let client = connects_in(&user, "work/two", person.clone()).await;
@@ -81,7 +81,7 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     let user = user_with_worktree("main");
     let repository = user.path("main/.git");
     let person = answering_client(ElicitationAction::Accept, json!({}));
-    // Nobody is asked about a folder in which no session works.
+    // The owner is not asked about the repository of a folder in which no session may work.
     let topic = user.path("work/topic").display().to_string();
     let deny = ["policy", "deny", "--folder", &topic, "--name", "no-topic"];
     user.types(&deny).await;
@@ -104,7 +104,7 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     let asked = person.asked.lock().clone();
     let shown = repository.display().to_string();
     assert!(asked.len() == 1 && asked[0].contains(&shown), "{asked:?}");
-    // Nothing else of it is open, to file tools not even this.
+    // File tools do not reach the repository. Commands neither read the main worktree nor change git's configuration.
     expect_failure(
         &client,
         "Read",
@@ -115,7 +115,7 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     fails_in_bash(&client, &format!("cat {}", main.display())).await;
     fails_in_bash(&client, &format!("echo x >> {shown}/config")).await;
     client.closes().await;
-    // Neither is it to a session elsewhere, nor a folder to work in.
+    // A session elsewhere does not reach the repository, and no session may work in it.
     let look = format!("cat {shown}/HEAD");
     let client = connects_in(&user, "work/two", person.clone()).await;
     fails_in_bash(&client, &look).await;
@@ -124,10 +124,10 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     let said = expect_failure(&client, "Read", json!({"file_path": "config"})).await;
     assert!(said.contains("which only git uses"), "{said}");
     client.closes().await;
-    // The owner's own calls have it, too.
+    // The owner's own calls may use the repository, too.
     user.types(&["call", "GitStatus", "{\"path\": \"topic\"}"])
         .await;
-    // Where a `.git` file only says so, they have not.
+    // They may not if only a `.git` file names the repository.
     let link = repository.join("worktrees/topic");
     user.write("work/two/.git", format!("gitdir: {}\n", link.display()));
     let two = user.path("work/two").display().to_string();
@@ -160,7 +160,7 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     assert_eq!(decline.asked.lock().len(), 1);
     assert_eq!(read_policy(&user), "");
     client.closes().await;
-    // The command that the refusals name.
+    // The command that the refusals name allows the repository.
     user.types(&["policy", "allow", "--folder", &shown]).await;
     let client = connects_in(&user, "work/topic", TestClient::default()).await;
     client.runs("Bash", json!({"command": "git status"})).await;

@@ -40,7 +40,7 @@ async fn tools_have_hints_and_their_calls_are_journalled_and_can_be_undone() {
     let audit = user.types(&["audit", "--json"]).await;
     assert!(audit.contains(&request), "{audit}");
     user.types(&["undo", &request]).await;
-    assert!(!path.exists(), "undone");
+    assert!(!path.exists(), "the write is undone");
 
     let missing = client.calls("Read", json!({"file_path": "gone"})).await;
     assert_eq!(missing.is_error, Some(true), "{missing:?}");
@@ -172,7 +172,7 @@ async fn an_image_is_content_and_a_skill_is_a_prompt() {
     let block = read.content.iter().find_map(|block| block.as_image());
     let block = block.unwrap_or_else(|| panic!("{read:?}"));
     assert_eq!(block.mime_type, "image/png");
-    let structured = read.structured_content.expect("facts about it");
+    let structured = read.structured_content.expect("metadata");
     assert_eq!(
         (&structured["width"], &structured["data"]),
         (&json!(2), &json!(null))
@@ -180,7 +180,7 @@ async fn an_image_is_content_and_a_skill_is_a_prompt() {
 
     let mut prompts = Vec::new();
     while prompts.is_empty() {
-        // The catalog is published after the start.
+        // The runner publishes the catalog after its start.
         prompts = client.service.list_all_prompts().await.expect("prompts");
     }
     assert_eq!(prompts[0].name, "greet");

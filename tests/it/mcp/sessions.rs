@@ -1,4 +1,4 @@
-//! Several clients at once, in two projects: each works on whatever process of the others, or of the runner, ends.
+//! Several clients at once, in two projects: each works on when the process of another client, or the runner, ends.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ async fn each_order_of_ends_leaves_the_other_clients_working() {
         }
         user.has_one_runner().await;
         let same = *runner.get_or_insert(user.runner());
-        assert_eq!(user.runner(), same, "it belongs to no client");
+        assert_eq!(user.runner(), same, "the runner belongs to no client");
     }
 }
 
@@ -108,7 +108,7 @@ async fn a_killed_runner_answers_its_calls_by_the_next_one() {
 #[tokio::test]
 async fn a_killed_client_takes_no_call_of_another_with_it() {
     let user = user_with_projects();
-    // This one starts the runner.
+    // This client starts the runner.
     let first = user.connects_in("work/one").await;
     works_in_project(&user, &first, "work/one").await;
     let second = user.connects_in("work/two").await;
@@ -223,7 +223,7 @@ async fn a_pause_of_the_owner_is_told() {
     client.closes().await;
 }
 
-/// The sessions of the calls that the embedded backend has stored, oldest first.
+/// Returns the sessions of the calls that the embedded backend has stored, oldest first.
 fn stored_sessions(user: &McpUser) -> Vec<Value> {
     let backend = rusqlite::Connection::open(user.path("home/dev-backend.sqlite3")).expect("open");
     let mut rows = backend

@@ -1,4 +1,4 @@
-//! The start of the runner by the system's own manager: as the installed service, or in a scope.
+//! The start of the runner by the system's service manager: as the installed service, or in a scope.
 #![cfg(target_os = "linux")]
 
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::{ConnectedClient, McpUser, TestClient, connect_to};
 use crate::harness::process::PROGRAM;
 use crate::harness::program::make_program;
 
-/// A manager that records its arguments. Its service is a runner with a backend of its own.
+/// A fake service manager that records its arguments. Its service is a runner with a backend of its own.
 const MANAGER: &str = r#"#!/bin/sh
 echo "$*" >> "$HOME/calls"
 case "$*" in
@@ -16,7 +16,7 @@ case "$*" in
 esac
 "#;
 
-/// A `systemd-run` that records its arguments and becomes the program.
+/// A fake `systemd-run` that records its arguments and executes the program.
 const SCOPE_STARTER: &str = r#"#!/bin/sh
 echo "$*" >> "$HOME/scopes"
 while [ "$1" != -- ]; do shift; done

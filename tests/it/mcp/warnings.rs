@@ -1,5 +1,5 @@
-//! The remarks that tools make beside an answer, as a model behind `mcp` reads them: each once. Those of connected
-//! editors, plugins, skills and full disks are tested where these are.
+//! The remarks that tools make beside an answer, as a model behind `mcp` reads them: each once. Remarks about connected
+//! editors, plugins, skills and full disks are tested with those parts.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{McpUser, TestClient, result_text};
 
-/// Calls that the tools answer with a remark, and a part of it. They run in this order, in the folders of [`prepare`].
+/// Returns calls that get a remark, with a part of it. They run in this order, in the folders of [`prepare`].
 fn remarked_calls() -> Vec<(&'static str, Value, &'static str)> {
     let file = |name: &str| json!({"file_path": name});
     let write = |name: &str, text: &str| json!({"file_path": name, "content": text});
@@ -97,9 +97,9 @@ async fn each_remark_of_a_tool_is_in_the_content_once() {
     client.closes().await;
 }
 
-/// Checks every remark in the facts about an answer, those that a case does not name among them.
+/// Checks that every remark in an answer's metadata is in its text once, also those that no case names.
 fn assert_remarks_are_told_once(tool: &str, answer: &CallToolResult) {
-    let facts = answer.meta.as_ref().expect("facts about the answer");
+    let facts = answer.meta.as_ref().expect("metadata of the answer");
     let remarks = facts.0["punie-runner/meta"]["warnings"].as_array();
     for remark in remarks.into_iter().flatten().filter_map(Value::as_str) {
         let told = result_text(answer).matches(remark).count();
@@ -107,7 +107,7 @@ fn assert_remarks_are_told_once(tool: &str, answer: &CallToolResult) {
     }
 }
 
-/// Fills the workspace with files about which there is something to remark.
+/// Fills the workspace with files that lead to remarks.
 fn prepare(user: &McpUser) {
     user.write("work/latin.txt", b"caf\xe9, gar\xe7on, d\xe9j\xe0 vu\n");
     user.write("work/jis.txt", b"\x1b$B$3$s\x1b(B\n");
@@ -143,7 +143,7 @@ fn prepare_repository(folder: &Path) {
     }
 }
 
-/// Makes a database with a table whose page holds no rows that can be read.
+/// Makes a database with a table whose page is overwritten, so that its rows cannot be read.
 fn prepare_damaged_database(path: &Path) {
     let database = Connection::open(path).expect("a database");
     database

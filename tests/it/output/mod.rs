@@ -1,5 +1,4 @@
-//! Text on its way out: the store of kept outputs; the sealing of a reply has a file of its own. Not here: ReadOutput
-//! (state).
+//! The store of outputs, and in `sealing` the sealing of a reply. ReadOutput is tested in `state`.
 #![expect(
     clippy::disallowed_methods,
     reason = "a test looks at the files that the store leaves"
@@ -33,7 +32,7 @@ pub fn numbered_lines(count: usize) -> String {
 pub fn store_text(store: &OutputStore, content: &str) -> String {
     store
         .store_text(&RequestId::new(), 0, content)
-        .expect("it is kept")
+        .expect("the text is stored")
         .as_str()
         .to_owned()
 }
@@ -188,7 +187,7 @@ fn a_disk_that_refuses_loses_the_rest_of_the_output_and_no_answer() {
         .expect("the store opens");
     let mut kept = store
         .find_output(answer["meta"]["handle"].as_str().expect("a handle"))
-        .expect("some of it");
+        .expect("the stored part");
     assert_eq!(kept.read_totals().expect("read").bytes, 200 << 10);
 }
 
@@ -216,7 +215,7 @@ fn a_reading_that_is_halted_ends() {
     halt.stop_reading();
     open.read_output_window(90_000, window)
         .expect_err("no more pages");
-    open.read_tail(window).expect_err("nor an end");
+    open.read_tail(window).expect_err("no tail either");
     let query = OutputSearchQuery {
         pattern: "x",
         context: 0,
@@ -236,7 +235,7 @@ fn a_name_that_is_used_again_is_counted_anew() {
     let request = RequestId::new();
     let handle = store
         .store_text(&request, 0, &numbered_lines(200_000))
-        .expect("kept");
+        .expect("stored");
     let window = OutputWindow {
         limit: 1,
         column: None,
@@ -253,7 +252,7 @@ fn a_name_that_is_used_again_is_counted_anew() {
     assert_eq!(line(190_000).as_deref(), Some("line 190000"));
     store
         .store_text(&request, 0, &numbered_lines(3))
-        .expect("kept anew");
+        .expect("stored again");
     assert_eq!((line(2).as_deref(), line(190_000)), (Some("line 2"), None));
 }
 
@@ -287,7 +286,7 @@ fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
     assert!(there(running.spool_handle().as_str()) && !there(&handles[1]) && !there(&handles[2]));
     let refused = store
         .store_text(&RequestId::new(), 0, &"x".repeat(200_000))
-        .expect_err("no room is left");
+        .expect_err("the store is full");
     assert_eq!(refused.kind(), std::io::ErrorKind::QuotaExceeded);
 }
 

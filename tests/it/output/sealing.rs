@@ -1,4 +1,4 @@
-//! The sealing of a reply: scrubbed, kept, clipped, within the wire's limit.
+//! The sealing of a reply: it masks secrets, stores and clips the text, and respects the wire's limit.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn a_long_answer_is_scrubbed_then_kept_then_clipped() {
         .expect("read");
     assert!(
         kept == whole.replace(SECRET, MASK),
-        "{} bytes are kept",
+        "{} bytes are stored, not the masked text",
         kept.len()
     );
     let page = read_output(
@@ -190,7 +190,7 @@ fn a_payload_never_exceeds_the_wire() {
                 reply.is_truncated()
                     && sealed["meta"]["warnings"][0]
                         .as_str()
-                        .expect("one")
+                        .expect("a warning")
                         .contains("too large")
             );
             assert!(sealed["meta"]["handle"].is_string());
@@ -226,7 +226,7 @@ fn an_output_that_cannot_be_kept_is_clipped_with_a_warning() {
     assert!(
         sealed["meta"]["warnings"][0]
             .as_str()
-            .expect("one")
+            .expect("a warning")
             .contains("could not be kept")
     );
 }

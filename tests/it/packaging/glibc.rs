@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::{run_command, run_well, script_path};
 
-/// Links a library that needs these versions of glibc, one function each.
+/// Links a library that needs one function of each of these versions of glibc.
 fn link_against(dir: &Path, versions: &[&str]) -> PathBuf {
     let (mut definitions, mut map, mut calls) = (String::new(), String::new(), String::new());
     for (number, version) in versions.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! install.sh against a release on a loopback port: what it installs, and what it refuses.
+//! install.sh with a release on a loopback port: installations, and refusals that change nothing.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,13 +11,13 @@ use super::release::{CUT_PATH, TARGET, TestRelease, VERSION};
 use super::{run_command, run_well, script_path};
 use crate::harness::program::make_program;
 
-/// The version that a user has, as far as the tests go.
+/// A script in place of the version that the user already has.
 const OLD: &str = "#!/bin/sh\necho the old one\n";
 
 /// A user with a home of their own.
 struct InstallingUser {
     home: TempDir,
-    /// Programs that come before those of the system.
+    /// Programs that come before the system's on PATH.
     programs: TempDir,
 }
 
@@ -38,12 +38,12 @@ impl InstallingUser {
         make_program(&program, OLD);
     }
 
-    /// Puts a program in front of the system's.
+    /// Puts a program before the system's on PATH.
     fn replace_program(&self, name: &str, text: &str) {
         make_program(&self.programs.path().join(name), text);
     }
 
-    /// The command that installs, by this shell.
+    /// A command that runs install.sh with this shell.
     fn install(&self, shell: &str, release: &TestRelease) -> Command {
         let path = std::env::var("PATH").expect("a PATH");
         let mut command = Command::new(shell);
@@ -56,7 +56,7 @@ impl InstallingUser {
         command
     }
 
-    /// Whatever lies in the folder of programs.
+    /// The names of all files in the user's folder of programs.
     fn programs_there(&self) -> Vec<String> {
         let folder = self.home.path().join(".local/bin");
         let entries = fs::read_dir(folder).expect("the folder");
@@ -68,7 +68,7 @@ impl InstallingUser {
         names
     }
 
-    /// Runs what must fail with this text, and looks whether anything changed.
+    /// Checks that the command fails with this text and changes nothing.
     fn refuse(&self, command: &mut Command, part: &str) {
         let (succeeded, said) = run_command(command);
         assert!(!succeeded, "{part}: {said}");
@@ -86,7 +86,7 @@ fn append_text(file: &Path, text: &str) {
         .append(true)
         .open(file)
         .expect("the file");
-    file.write_all(text.as_bytes()).expect("it is written");
+    file.write_all(text.as_bytes()).expect("written");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn files_that_were_changed_are_refused() {
     append_text(&release.archive(TARGET), "x");
     user.refuse(&mut install(), "the checksum of punie-runner-");
 
-    // Whoever changes an archive changes its checksum too, but cannot sign.
+    // An attacker who changes an archive can change its checksum too, but cannot sign the checksums.
     release.write_checksums();
     user.refuse(&mut install(), "cannot download");
     let (other, _) = release.other_key();
@@ -228,7 +228,7 @@ fn a_machine_without_an_archive_is_told_so() {
         user.replace_program("uname", &text);
         user.refuse(&mut install(), part);
     }
-    fs::remove_file(user.programs.path().join("uname")).expect("it was there");
+    fs::remove_file(user.programs.path().join("uname")).expect("the fake uname");
     run_well(&mut install());
 }
 

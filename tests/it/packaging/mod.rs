@@ -1,4 +1,4 @@
-//! What a release is made of: the manual pages and completions, and the scripts in packaging/. Not here: the packages
+//! The parts of a release: the manual pages, the completions, and the scripts in packaging/. Not here: the packages
 //! themselves, which need an optimised build.
 #![cfg(target_os = "linux")]
 
@@ -22,14 +22,14 @@ use punie_runner::cli::command_groups::grouped_command;
 
 use package_documents::write_documents;
 
-/// A script of packaging/.
+/// The path of a script in packaging/.
 fn script_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("packaging")
         .join(name)
 }
 
-/// Runs a command, and returns whether it succeeded, with all that it said.
+/// Runs a command. Returns its success, and its stdout and stderr.
 fn run_command(command: &mut Command) -> (bool, String) {
     let output = command.output().expect("the program starts");
     let said = [output.stdout, output.stderr].concat();
@@ -39,14 +39,14 @@ fn run_command(command: &mut Command) -> (bool, String) {
     )
 }
 
-/// Runs a command that must succeed.
+/// Runs a command that must succeed, and returns its output.
 fn run_well(command: &mut Command) -> String {
     let (succeeded, said) = run_command(command);
     assert!(succeeded, "{command:?}: {said}");
     said
 }
 
-/// The names of the pages of a command and of those below it.
+/// Collects the names of the manual pages of a command and of its subcommands.
 fn page_names(name: &str, command: &clap::Command, found: &mut Vec<String>) {
     found.push(format!("{name}.1"));
     let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
@@ -74,7 +74,7 @@ fn every_command_has_a_manual_page_and_every_shell_a_script() {
         }
     }
     let written = fs::read_dir(dir.path().join("man")).expect("the folder");
-    assert_eq!(written.count(), names.len(), "a page of no command");
+    assert_eq!(written.count(), names.len(), "a page without a command");
 
     let completions = dir.path().join("completions");
     for (file, part) in [
@@ -86,7 +86,10 @@ fn every_command_has_a_manual_page_and_every_shell_a_script() {
     ] {
         let text = fs::read_to_string(completions.join(file)).expect("the script");
         assert!(text.contains(part), "{file}: {text}");
-        assert!(text.contains("PUNIE_COMPLETE"), "{file} asks nobody");
+        assert!(
+            text.contains("PUNIE_COMPLETE"),
+            "{file} does not ask the program"
+        );
     }
     run_well(
         Command::new("bash")

@@ -1,5 +1,5 @@
-//! A release for the tests, made by the scripts and served on a loopback port. Its program is a shell script that knows its
-//! version.
+//! A release that the release scripts make for the tests, served on a loopback port. Its program is a shell script that
+//! prints its version.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,20 +13,20 @@ use tempfile::TempDir;
 use super::{run_well, write_documents};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The static archive of this machine's processor.
+/// The target of the static archive for this machine's processor.
 pub const TARGET: &str = if cfg!(target_arch = "aarch64") {
     "aarch64-unknown-linux-musl"
 } else {
     "x86_64-unknown-linux-musl"
 };
 
-/// Below this path the server sends the first half of an archive, and closes the connection.
+/// The path below which the server sends the first half of an archive and closes the connection.
 pub const CUT_PATH: &str = "/cut";
 
 /// A folder with the files of a release, its server, and the key that signs it.
 pub struct TestRelease {
     dir: TempDir,
-    /// A copy of what the scripts read of this repository.
+    /// A copy of the repository's files that the scripts read.
     tree: PathBuf,
     version: String,
     pub url: String,
@@ -35,13 +35,13 @@ pub struct TestRelease {
 }
 
 impl TestRelease {
-    /// Makes one of this version whose program prints that version, for these targets.
+    /// Makes a release of the current version whose program prints `version`, for these targets.
     pub fn new(version: &str, targets: &[&str]) -> Self {
         let text = format!("#!/bin/sh\necho punie-runner {version}\n");
         Self::of_version(VERSION, &text, targets)
     }
 
-    /// Makes one of another version, with this program, for these targets.
+    /// Makes a release of this version with this program, for these targets.
     pub fn of_version(version: &str, program: &str, targets: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let tree = dir.path().join("tree");
@@ -78,7 +78,7 @@ impl TestRelease {
         self.tree.join("packaging/release").join(name)
     }
 
-    /// The public key, as install.sh and the configuration have it.
+    /// The public key as install.sh and the configuration write it.
     pub fn public_key(&self) -> String {
         middle_line(&self.public_key)
     }
@@ -93,7 +93,7 @@ impl TestRelease {
             .join(format!("punie-runner-{}-{target}.tar.gz", self.version))
     }
 
-    /// Writes the checksums of what is there.
+    /// Writes the checksums of all files in the folder.
     pub fn write_checksums(&self) {
         run_well(Command::new(self.script("checksums.sh")).arg(self.folder()));
     }
@@ -104,12 +104,12 @@ impl TestRelease {
         self.sign();
     }
 
-    /// Signs the checksums as they are.
+    /// Signs the file of checksums as it is.
     pub fn sign(&self) {
         run_well(&mut self.sign_command(&self.key));
     }
 
-    /// The command that signs with this key.
+    /// A command that signs the checksums with this key.
     pub fn sign_command(&self, key: &Path) -> Command {
         let mut command = Command::new(self.script("sign.sh"));
         command
@@ -119,7 +119,7 @@ impl TestRelease {
         command
     }
 
-    /// Makes a key that is not the release's: the private one, and the public one as install.sh has it.
+    /// Makes another key pair. Returns the private key's file, and the public key as install.sh writes it.
     pub fn other_key(&self) -> (PathBuf, String) {
         let (key, public_key) = make_key(self.dir.path(), "other");
         let line = middle_line(&public_key);
@@ -132,7 +132,7 @@ fn middle_line(key: &Path) -> String {
     text.lines().nth(1).expect("the middle line").to_owned()
 }
 
-/// Copies the scripts and the files that they pack, with this version.
+/// Copies the scripts and the files that they pack, and sets this version.
 fn copy_tree(tree: &Path, version: &str) {
     let from = Path::new(env!("CARGO_MANIFEST_DIR"));
     fs::create_dir(tree).expect("a folder");
@@ -182,7 +182,7 @@ fn serve_folder(folder: PathBuf) -> String {
     let address = listener.local_addr().expect("its address");
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that leaves early is none of the test's business.
+            // A client may close its connection early.
             let _ = answer_request(stream, &folder);
         }
     });

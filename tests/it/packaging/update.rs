@@ -1,4 +1,4 @@
-//! `update` against a release on a loopback port, typed to a copy of the real program.
+//! `update` with a release on a loopback port, run by a copy of the real program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::harness::wait::wait_until;
 
 const NEWER: &str = "99.0.0";
 
-/// A program that says this version, and is the real one in everything else.
+/// A script that prints this version, and passes every other command to the real program.
 fn program_of(version: &str) -> String {
     format!(
         "#!/bin/sh\n[ \"$1\" = --version ] && echo punie-runner {version} && exit\nexec {PROGRAM} \"$@\"\n"
@@ -70,7 +70,7 @@ impl UpdatingUser {
         command
     }
 
-    /// Runs what must fail with this text, and checks that the program stayed as it was, with nothing beside it.
+    /// Checks that the command fails with this text and leaves the program as it was, with no file beside it.
     fn refuses(&self, args: &[&str], part: &str) {
         let (succeeded, said) = run_command(&mut self.command(args));
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -84,7 +84,7 @@ impl UpdatingUser {
     }
 }
 
-/// Puts the real program there, and not by a link in the file system's sense: its own path is what it replaces.
+/// Puts the real program there as a hard link or a copy. Behind a symlink, `update` would replace the built program.
 fn put_program(to: &Path) {
     if fs::hard_link(PROGRAM, to).is_err() {
         copy_program(Path::new(PROGRAM), to);
@@ -201,7 +201,7 @@ fn a_mirror_that_offers_an_older_list_than_before_is_refused() {
             "offers the list of 2026-12-01T00:00:00Z, and one of 2026-12-02T00:00:00Z",
         );
     }
-    // The date of a list counts for the key that signed it.
+    // The date of a list counts only for the key that signed it.
     let other = newer_release();
     user.trust(&other.url, &other.public_key());
     assert!(check().contains(NEWER));
@@ -284,7 +284,7 @@ async fn a_rollback_over_a_changed_journal_is_refused() {
     assert_eq!(version_of(&previous), VERSION);
 }
 
-/// A service manager with one service, which it really restarts: it ends the process in `pid` and starts `start`.
+/// A service manager with one service. A restart ends the process in `pid` and runs `start`.
 const MANAGER: &str = r#"#!/bin/sh
 cd "$(dirname "$0")/.."
 case "$*" in
@@ -336,7 +336,7 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
             .env("PUNIE_BACKEND_URL", &setup.setting.url);
         command
     };
-    // The unit is written, and the runner begins as the manager would start it.
+    // Writes the unit and starts the runner, as the service manager would start it.
     let workspace = text(&setup.setting.workspace);
     run_well(&mut typed(&[
         "--workspace",
@@ -384,7 +384,7 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_of_the_owner_lasts_beyond_that_of_an_update() {
     let setup = RunnerFixture::new().await;
-    // What an update that was killed in the middle of the restart leaves behind.
+    // The state that an update leaves when it is killed in the middle of the restart.
     let switch = setup.setting.home.join("state/switches/paused");
     fs::create_dir_all(switch.parent().expect("its folder")).expect("a folder");
     let left = r#"{"sinceMs":1,"reason":"for the restart of an update"}"#;

@@ -2,7 +2,7 @@
 
 use punie_text::redact::people::{IdentifierKind, PersonAliases, PersonIdentifier, make_alias};
 
-/// The people of these identifiers, each with its code and number.
+/// Makes the aliases of these identifiers, each with its code and number.
 pub(super) fn person_aliases(identifiers: &[(IdentifierKind, &str, u32, u8)]) -> PersonAliases {
     let identifiers = identifiers
         .iter()

@@ -48,7 +48,7 @@ fn nth_contact(at: u32) -> [(IdentifierKind, String); 3] {
         let number = char::from_u32(0x4e00 + at).expect("a Han character");
         format!("{}{}{number}", HAN[index % 25 / 5], HAN_GIVEN[index % 6])
     } else {
-        // Names of which some begin others.
+        // Some of these names are prefixes of others.
         format!(
             "{} {}{}",
             FIRST[index % 10],
@@ -74,7 +74,7 @@ fn all_contacts() -> Vec<(IdentifierKind, String)> {
 }
 
 fn aliases_of(contacts: &[(IdentifierKind, String)]) -> PersonAliases {
-    // Codes of which each has a digit.
+    // Each code has a digit, as an alias needs one.
     let rows: Vec<_> = contacts
         .iter()
         .enumerate()
@@ -152,7 +152,7 @@ proptest! {
         }
         let replaced = redactor.mask(&text).0.into_owned();
         prop_assert_eq!(redactor.resolve_aliases(&replaced), canonical);
-        // The same in pieces, cut anywhere.
+        // The stream masker must give the same text, wherever the pieces are cut.
         let mut stream = redactor.stream_masker();
         let (mut out, mut rest, mut lengths) = (Vec::new(), text.as_bytes(), cuts.iter().cycle());
         while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Names through the embedded backend: calls, progress, and what the backend and the log keep.
+//! Names in requests through the embedded backend: in calls, in progress, and in the data of the backend and the log.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ async fn add_person(setup: &RunnerFixture, args: &[&str]) -> String {
     added["alias"].as_str().expect("an alias").to_owned()
 }
 
-/// All text that the backend keeps.
+/// All text in the backend's database.
 fn backend_rows(setup: &RunnerFixture) -> String {
     let db = setup.database();
     let mut names = db
@@ -71,7 +71,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         text.contains(&anna) && text.contains("@example.invalid") && text.contains("+999"),
         "{text}"
     );
-    // Added while the runner runs.
+    // The contact is added while the runner runs.
     let ben = add_person(&setup, &["Ben Okoro"]).await;
     let edit = json!({"file_path": "note.txt", "old_string": format!("Call {anna}"), "new_string": format!("Ask {ben} or {anna}")});
     let edited = setup
@@ -106,7 +106,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         .await
         .text();
     assert!(found.contains(&ben), "{found}");
-    // A command stays as the agent wrote it.
+    // The alias in a command stays as the agent wrote it.
     let echoed = setup
         .caller
         .call_and_wait(ToolCall::bash(&format!("echo {ben} | wc -c")))
@@ -151,7 +151,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         .await
         .text();
     assert!(literal.contains(&anna), "{literal}");
-    // In pieces that split a name.
+    // The output comes in pieces that split a name.
     for (name, piece) in [("1", "now Ben "), ("2", "Okoro and Ann"), ("3", "a Müller")] {
         setup.write(name, piece);
     }

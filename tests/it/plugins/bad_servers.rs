@@ -1,4 +1,4 @@
-//! Servers that do not answer, print too much, crash, or print what is no message.
+//! Servers that do not answer, print too much, crash, or print lines that are not messages.
 
 use serde_json::{Value, json};
 

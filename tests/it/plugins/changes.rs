@@ -27,14 +27,14 @@ async fn w63_an_edit_is_in_force_at_the_next_call() {
             .await
     };
     assert_eq!(text_of(&ask().await), "one");
-    // Below the folders that are watched.
+    // The edited file is in a folder below the watched folders.
     std::fs::write(folder.join("lib/say.sh"), "text \"two and more\"").expect("written");
     assert_eq!(text_of(&ask().await), "two and more");
     let script = server_script(&["probe", "another"], "text three");
     std::fs::write(folder.join("server.sh"), script).expect("written");
     assert_eq!(text_of(&ask().await), "three");
     until_offered(&setup, "another").await;
-    // The access that was decided about is another one now.
+    // The plugin now declares other access than the policy decided about.
     install_plugin(
         &setup,
         "edited",

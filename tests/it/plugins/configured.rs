@@ -1,4 +1,4 @@
-//! MCP servers that `config.toml` names: their tools are those of this device, under the name of the server.
+//! MCP servers in `config.toml`: the device offers their tools under the name of the server.
 
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,19 @@ use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// The table of a server in the workspace.
+/// The table in `config.toml` of a server whose script is in the workspace.
 fn plugin_table(name: &str, more: &str) -> String {
     format!("[mcp.servers.{name}]\ncommand = \"bash\"\nargs = [\"{name}.sh\"]\n{more}\n")
 }
 
-/// A device with one server.
+/// A device with one configured server.
 async fn stage_with(name: &str, more: &str, script: &str) -> RunnerFixture {
     let setup = RunnerFixture::with_config(&plugin_table(name, more)).await;
     setup.write(&format!("{name}.sh"), script);
     setup
 }
 
-/// A server with these tools as it lists them.
+/// The script of a server with this list of tools and this answer to a call.
 fn server_listing(tools: &str, call: &str) -> String {
     SERVER
         .replace("START", "start")
@@ -70,7 +70,7 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
     assert_eq!(body["origin"], "mcp: city");
     assert_eq!(
         body["effect"], "executes",
-        "it may write, so its word does not count"
+        "the server may write, so its own annotation does not count"
     );
     assert_eq!(until_offered(&setup, "city__look").await["effect"], "reads");
     let names: Vec<String> = setup
@@ -98,7 +98,7 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
     );
     assert_eq!(picture["note"], "a dot\n[image: image/png]");
 
-    // The catalog of plugins is for those of the home.
+    // The catalog of plugins contains only plugins of the home.
     assert_eq!(setup.caller.catalog("plugin").await.len(), 0);
     let answer = call_with_args(&setup, "hidden", json!({})).await;
     assert_eq!(answer.verdict(), ("error", "unknown_tool"), "{answer:?}");
@@ -111,7 +111,7 @@ async fn a_server_is_not_started_where_no_workspace_is_known() {
     let script = server_script(&["fine"], "text alive");
     let setup = stage_with("near", "", &script).await;
     let elsewhere = async || {
-        // As typed in another folder, without the flag that the other commands here have.
+        // The command runs in another folder, without the workspace flag that the other commands here have.
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_punie-runner"));
         command
             .arg("--home")
@@ -131,7 +131,7 @@ async fn a_server_is_not_started_where_no_workspace_is_known() {
             && problems.contains("--workspace DIR plugins"),
         "{problems}"
     );
-    // A runner that runs knows its workspaces.
+    // A running runner knows its workspaces.
     let runner = setup.run();
     until_offered(&setup, "near__fine").await;
     let report = elsewhere().await;
@@ -179,15 +179,15 @@ async fn an_answer_that_comes_while_the_runner_is_stopped_is_received() {
     until_offered(&setup, "slow__wait").await;
     let answer = call_with_args(&setup, "slow__wait", json!({})).await;
     assert_eq!(text_of(&answer), "its answer");
-    wait_until("its file", || setup.file("answered").exists()).await;
-    std::fs::remove_file(setup.file("answered")).expect("the first answer's");
+    wait_until("the first answer", || setup.file("answered").exists()).await;
+    std::fs::remove_file(setup.file("answered")).expect("the first answer's file");
     let since = Instant::now();
     let id = setup.ask(ToolCall::new("slow__wait", &json!({}))).await;
-    wait_until("the call", || setup.file("called").exists()).await;
+    wait_until("a call at the server", || setup.file("called").exists()).await;
     runner.signal(Signal::STOP);
     setup.write("go", "");
-    wait_until("its answer", || setup.file("answered").exists()).await;
-    wait_until("its limit", || {
+    wait_until("the server's answer", || setup.file("answered").exists()).await;
+    wait_until("the end of the call's time limit", || {
         since.elapsed() > LIMIT + Duration::from_secs(1)
     })
     .await;
@@ -226,7 +226,8 @@ async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
         "{said}"
     );
     assert_eq!(report["tools"][0]["name"], "liar__odd", "{report}");
-    // The content is for the model, whatever its schema promised, and so are the fields that it does not hold.
+    // The model gets the content although it breaks the declared schema, and also the structured fields that the
+    // content lacks.
     assert_eq!(
         call_tool(&setup, "liar__odd").await["result"],
         "no n\n{\"m\":1}"

@@ -1,4 +1,4 @@
-//! What a plugin gets of this machine: what its manifest declares, and no more.
+//! The access of plugins to this machine: no more than their manifests declare.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
-/// Answers with what these commands print on one line.
+/// The code of an answer that holds the output of these commands on one line.
 fn printing_server(commands: &str) -> String {
     format!("text \"$({{ {commands}; }} 2>&1 | tr '\\n\"' ';.')\"")
 }
@@ -57,9 +57,18 @@ async fn w63_a_plugin_runs_in_its_own_process_with_what_it_declared_only() {
     let writer = call_text(&setup, "writer").await;
     assert_eq!(setup.read("data"), "changed\n", "{writer}");
     for all in [&blind, &reader, &writer] {
-        assert!(!all.contains("error_base_ms"), "the runner's home: {all}");
-        assert!(!all.contains("id_pattern"), "another plugin: {all}");
-        assert!(all.contains("#!/usr/bin/env bash"), "its own folder: {all}");
+        assert!(
+            !all.contains("error_base_ms"),
+            "the runner's home was read: {all}"
+        );
+        assert!(
+            !all.contains("id_pattern"),
+            "another plugin's folder was read: {all}"
+        );
+        assert!(
+            all.contains("#!/usr/bin/env bash"),
+            "the plugin reads its own folder: {all}"
+        );
     }
     for id in ["blind", "reader", "writer"] {
         assert!(
@@ -89,7 +98,7 @@ async fn what_a_plugin_writes_into_a_cache_reaches_commands_only_if_it_writes_wo
         ("writer", "paths = \"write\""),
     ] {
         install_plugin(&setup, id, manifest, &server_script(&[id], &poisons(id)));
-        // Its own cache works, whatever it may do.
+        // Every plugin can write to its own cache, also without access to the workspaces.
         assert!(call_text(&setup, id).await.contains(&format!("from {id}")));
     }
     let finds = json!({"command": "cd; ls .cargo .gradle/init.d; echo end"});

@@ -84,7 +84,7 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
     }
     assert_eq!(listed_plugins(&setup).await["probe"]["state"], "ok");
     assert_eq!(call_tool(&setup, "probe").await["result"], "one");
-    // A program in the folder is named by its place there.
+    // A program in the plugin's folder is shown by its path in that folder.
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/plugins/count-lines");
     let mut screen =
         OnTerminal::start(&setup.setting, &["plugins", "install", file_stem(&example)]);

@@ -1,4 +1,4 @@
-//! Plugins with real servers, confined as in use: what they offer, what becomes of bad ones, and of changes.
+//! Plugins with real servers, confined as in production: their tools, faulty plugins, and changes.
 #![cfg(target_os = "linux")]
 
 mod bad_servers;
@@ -16,7 +16,8 @@ use crate::harness::caller::{CallAnswer, ToolCall};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
-/// A server in bash. `TOOLS` is its list, `START` its answer to `initialize`, and `CALL` its answer to a call.
+/// The script of a server in bash. `TOOLS` is its list, `START` its answer to `initialize`, and `CALL` its answer to a
+/// call.
 const SERVER: &str = r#"#!/usr/bin/env bash
 id_pattern='"id":([0-9]+)'
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
@@ -33,7 +34,7 @@ while IFS= read -r message; do
 done
 "#;
 
-/// A server with these tools, which take any arguments.
+/// The script of a server with these tools, which take any arguments.
 fn server_script(tools: &[&str], call: &str) -> String {
     let tool = |name: &&str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
     let tools: Vec<String> = tools.iter().map(tool).collect();
@@ -43,7 +44,7 @@ fn server_script(tools: &[&str], call: &str) -> String {
         .replace("CALL", call)
 }
 
-/// A number of seconds that nobody else sleeps.
+/// A number of seconds that no other process sleeps, so that a test finds its own `sleep`.
 fn process_marker(test: u32) -> String {
     format!("5{:07}{test:02}", std::process::id())
 }
@@ -71,7 +72,7 @@ fn install_example(setup: &RunnerFixture, id: &str) {
     }
 }
 
-/// What `plugins` says of each, by id.
+/// The reports of `plugins`, by plugin id.
 async fn listed_plugins(setup: &RunnerFixture) -> std::collections::BTreeMap<String, Value> {
     let ended = setup.command(&["--json", "plugins"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -178,7 +179,11 @@ async fn a_start_of_the_runner_starts_no_plugin_whose_tools_are_known() {
     assert_eq!(setup.read("starts"), "started\n");
     let runner = setup.run();
     until_offered(&setup, "probe").await;
-    assert_eq!(setup.read("starts"), "started\n", "nothing was asked of it");
+    assert_eq!(
+        setup.read("starts"),
+        "started\n",
+        "the start of the runner starts no server"
+    );
     for _ in 0..2 {
         let answer = setup
             .caller

@@ -1,4 +1,4 @@
-//! MCP servers over HTTP, on a real socket with the protocol's own server.
+//! MCP servers over HTTP, on a real socket, with the server of the rmcp crate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ use crate::harness::reserved_port::ReservedPort;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
-/// A server whose list grows.
+/// A server whose list of tools grows.
 #[derive(Clone, Default)]
 struct RemoteTools {
     grown: Arc<AtomicBool>,
@@ -83,7 +83,7 @@ impl ServerHandler for RemoteTools {
     }
 }
 
-/// Serves until the result is dropped. Requests need a token.
+/// Serves the tools until the result is dropped. Requests need a token.
 fn serve_tools(listener: TcpListener) -> JoinSet<()> {
     let server = RemoteTools::default();
     let service = StreamableHttpService::new(
@@ -118,7 +118,10 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
         RunnerFixture::with_config(&plugin_table(port.address(), "t0ken-of-the-test")).await;
     let runner = setup.run();
     let body = until_offered(&setup, "web__greet").await;
-    assert_eq!(body["effect"], "reads", "it cannot write the workspaces");
+    assert_eq!(
+        body["effect"], "reads",
+        "a remote server cannot write the workspaces"
+    );
     let ask = async |tool: &str| {
         setup
             .caller
@@ -144,7 +147,7 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
     let log = runner.log();
     assert!(!log.contains("t0ken"), "{log}");
     let _again = serve_tools(port.listen());
-    wait_for_some("the server that is back", async || {
+    wait_for_some("an answer of the restarted server", async || {
         (ask("web__greet").await.outcome == "ok").then_some(())
     })
     .await;

@@ -1,4 +1,4 @@
-//! A rule about paths holds for every path argument of every tool, whatever the argument is called.
+//! A rule about paths applies to every path argument of every tool, under any name of the argument.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::write_rules;
 use crate::harness::whole::all_tools;
 
-/// A tool as somebody may add it: its path has a name that no other tool has.
+/// A tool as a contributor may add it: its path argument has a name that no other tool uses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TouchTool {
@@ -49,7 +49,7 @@ impl Tool for TouchTool {
 #[tokio::test]
 async fn a_tool_with_an_odd_path_argument_is_denied_by_a_rule_about_paths() {
     let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().canonicalize().expect("a real one");
+    let root = folder.path().canonicalize().expect("a resolved path");
     std::fs::create_dir(root.join("work")).expect("made");
     let home = Home::open_home(&root.join("home")).expect("a home");
     let rule = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"keys/**\"]\n";
@@ -78,7 +78,7 @@ async fn a_tool_with_an_odd_path_argument_is_denied_by_a_rule_about_paths() {
         terminals,
     };
     let gate = PermissionGate::default().with_policy(policy);
-    let entry = registry.find_tool("Touch").expect("it is there");
+    let entry = registry.find_tool("Touch").expect("the tool is registered");
     let permit = async |path: &str| {
         let args = json!({"target": path}).to_string();
         let ready = entry.decode_call(&args).expect("it is taken");
@@ -122,7 +122,7 @@ fn every_path_argument_of_every_tool_is_in_its_access() {
             });
             assert!(
                 named,
-                "{}: what {key} names is not in its access",
+                "{}: the path in {key} is not in its access",
                 spec.name
             );
             checked += 1;

@@ -1,5 +1,5 @@
-//! What a person's yes is bound to: scripts by whatever way they are given, and nothing where it cannot be told which file
-//! runs.
+//! The files that a person's approval is bound to: scripts in every form of a line. Where the file is unknown, the
+//! approval holds for one call.
 
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
         ("make", "Makefile"),
         ("make -C sub all", "sub/Makefile"),
         ("cd sub && make", "sub/Makefile"),
-        // It goes before the one that was there.
+        // make reads GNUmakefile before Makefile.
         ("make all", "GNUmakefile"),
     ] {
         for name in ["Makefile", "sub/Makefile"] {
@@ -109,7 +109,7 @@ async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
 async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
     let setup = RunnerFixture::with_config(ASKING).await;
     std::fs::create_dir_all(setup.file("sub")).expect("made");
-    // Namesakes in the folder where the line begins: they are not what runs.
+    // Files of the same names in the folder where the line starts. The line does not run them.
     for name in ["build", "run.sh"] {
         setup.write(name, "true\n");
     }

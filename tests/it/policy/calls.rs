@@ -1,4 +1,4 @@
-//! What rules do to calls of a runner: real requests, real files, real commands.
+//! Rules that apply to calls of a runner, with real requests, files and commands.
 
 use punie_engine::journal::RequestState;
 use serde_json::json;
@@ -40,7 +40,7 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
             assert!(text.contains(words), "{words}: {text}");
         }
     }
-    // What cannot be told is asked about, and nobody is there.
+    // The runner asks about a line that it cannot analyse, and no person is there to answer.
     for line in [
         "echo dG91Y2ggZWZmZWN0Cg== | base64 -d | sh",
         "$(echo touch) effect",
@@ -62,7 +62,7 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
     );
     let program = json!({"command": "touch", "args": ["effect"]});
     expect_denial(&setup, ToolCall::new("run_command", &program)).await;
-    // A task's call is judged when it runs.
+    // The policy checks the call of a task when it runs.
     let task = json!({"tool": "Bash", "args": {"command": "touch effect"}});
     let begun = setup
         .caller
@@ -124,7 +124,7 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
             "{tool} {args}: {text}"
         );
     }
-    // Where the folder is another one, or a word is not written out, nobody knows which file it is.
+    // The file is unknown where the folder changes or a word needs expansion.
     for line in [
         "echo x > \"$PWD/dev/null\"",
         "env -C keys bash -c 'echo x > d'",
@@ -291,7 +291,7 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
     );
     setup.caller.choose(&question, "allow_always").await;
     assert_eq!(setup.answer(&id).await.outcome, "ok");
-    // The word holds for this rule, and for nothing else of the tool.
+    // The approval holds for this rule, and for no other call of the tool.
     assert_eq!(
         setup
             .caller
@@ -379,7 +379,7 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
     assert_eq!(
         setup.read("effect"),
         "bad\n",
-        "what was asked about the second time"
+        "the approved second call runs the changed script"
     );
 }
 
@@ -404,7 +404,7 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
         "{answer:?}"
     );
     assert_eq!(setup.read("effect"), "");
-    // A program that is found nowhere is said to be so, and a yes to it is for this one call.
+    // The question says that the program was not found, and an approval holds only for this one call.
     let ask = || ToolCall::bash("cd a; cd -; ./later.sh").of("c");
     for _ in 0..2 {
         let id = setup.ask(ask()).await;
@@ -508,9 +508,9 @@ async fn a_pause_is_heeded_by_its_file_alone_and_what_comes_then_does_not_begin(
             .outcome,
         "ok"
     );
-    // Empty, as somebody without the program would make it.
+    // An empty file, as a person would make it without the program.
     std::fs::write(setup.setting.home.join("state/switches/paused"), "").expect("written");
-    wait_until("the pause to be heeded", || {
+    wait_until("the pause to take effect", || {
         runner.log().contains("nothing new is begun")
     })
     .await;

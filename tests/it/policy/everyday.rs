@@ -1,4 +1,4 @@
-//! Command lines as coding agents type them: where no rule names one of their commands, nobody is asked.
+//! Command lines as coding agents type them: where no rule names a command of the line, the runner does not ask.
 
 use punie_policy::command_line::read_command_line;
 use punie_policy::{PolicyCall, PolicyDecision, PolicyRules, judge_call};
@@ -128,7 +128,7 @@ const HARMLESS: &[&str] = &[
     "perl -w scripts/fix.pl src/*.c && ruby -Itest test/a_test.rb",
 ];
 
-/// Lines that run commands from a file, by the owner's own words: a rule may be meant for some of them.
+/// Lines that run commands from the owner's files (npm scripts, Makefiles), so that a rule may apply.
 const FROM_FILES: &[&str] = &[
     "cd web && npm ci && npm run build 2>&1 | tail -20",
     "python -m venv .venv && source .venv/bin/activate && pip install -r requirements.txt",

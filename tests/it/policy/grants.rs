@@ -1,4 +1,4 @@
-//! Leaves for once and for a while: used once, over crashes and restarts too, and never after their time.
+//! Grants for one call or for a limited time: no crash or restart gives a second use, and no grant outlives its time.
 
 use serde_json::{Value, json};
 
@@ -38,10 +38,10 @@ async fn a_grant_for_once_is_one_request_s_over_a_crash_right_after_it_was_used(
     let first = setup.ask(ToolCall::bash("touch first")).await;
     crate::harness::wait::wait_until("the crash", || runner.has_ended()).await;
     assert!(!setup.file("first").exists());
-    assert_eq!(list_rules(&setup).await.len(), 0, "it is used up");
+    assert_eq!(list_rules(&setup).await.len(), 0, "the grant is used up");
 
     let _runner = setup.run();
-    // The request that used it may go on; no other may begin.
+    // The request that used the grant may continue, but no other request may start.
     assert_eq!(setup.answer(&first).await.outcome, "ok");
     let second = setup
         .caller
@@ -73,7 +73,7 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
             "{line}"
         );
     }
-    // The same one, as it is once its hour is over, and as another clock would have made it.
+    // The same grant after its hour, and as made by a clock that is far ahead.
     let folder = setup.setting.home.join("state/grants");
     let file = std::fs::read_dir(&folder)
         .expect("grants")
@@ -136,7 +136,7 @@ async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something
             .await
             .outcome,
         "ok",
-        "the grant is a yes"
+        "the grant counts as an approval"
     );
     assert_eq!(list_rules(&setup).await.len(), 0);
 

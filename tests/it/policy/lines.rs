@@ -1,5 +1,5 @@
-//! A denied command is not missed, however it is nested and spelled: by generated scripts, and by what a real bash runs of
-//! texts that nobody would write.
+//! Nesting and spelling do not hide a denied command. The tests use generated scripts, and random text that a real bash
+//! runs.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(super) fn line_verdict(line: &str) -> PolicyVerdict {
     judge_call(&rules, false, &call, &[])
 }
 
-/// A folder with a `git` that only says that it was told to push.
+/// A folder with a fake `git` that only records calls with `push`.
 pub(super) struct LineFixture {
     dir: TempDir,
 }
@@ -50,7 +50,7 @@ impl LineFixture {
         Self { dir }
     }
 
-    /// The path of its git.
+    /// The path of the fake git.
     pub(super) fn git(&self) -> String {
         self.dir.path().join("bin/git").display().to_string()
     }
@@ -59,7 +59,7 @@ impl LineFixture {
         self.dir.path().join("ran")
     }
 
-    /// Whether a real bash runs `git push` of this.
+    /// Returns true if a real bash runs `git push` for this line.
     pub(super) fn runs(&self, line: &str, path: &str) -> bool {
         let _ = std::fs::remove_file(self.mark());
         let ended = Command::new("/usr/bin/timeout")
@@ -88,7 +88,7 @@ impl LineFixture {
     }
 }
 
-/// Spellings of `git push` that a shell takes for it.
+/// Spellings that a shell runs as `git push`.
 fn any_word() -> impl Strategy<Value = String> {
     prop::sample::select(vec![
         "git push",
@@ -130,7 +130,7 @@ fn any_word() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
-/// One more layer around a script.
+/// Wraps a script in one more layer of shell syntax.
 fn wrap_line(layer: usize, inner: &str) -> String {
     let line = inner.to_owned();
     match layer {
@@ -191,11 +191,11 @@ fn a_denied_command_is_never_missed_wherever_it_is_nested() {
             Ok(())
         })
         .expect("none is missed");
-    // The scripts must be real: most of them do run it.
+    // The scripts must be valid: most of them run `git push`.
     assert!(ran.get() > 120, "{ran:?}");
 }
 
-/// Pieces of which no shell script should be made.
+/// Pieces of shell syntax that are joined at random.
 const PIECES: &[&str] = &[
     "git",
     "push",
@@ -317,13 +317,13 @@ fn what_bash_runs_of_texts_that_make_no_sense_is_seen_too() {
                     free.set(free.get() + 1);
                 }
                 PolicyDecision::Deny => known.set(known.get() + 1),
-                // Where a person is asked anyway there is nothing to see.
+                // A person is asked about these lines, so there is nothing to check.
                 PolicyDecision::Ask => {}
             }
             Ok(())
         })
         .expect("none is missed");
-    // Enough of them were read, with either end.
+    // Enough of the texts got each decision.
     assert!(known.get() > 100 && free.get() > 100, "{known:?} {free:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The owner's rules: what they see of command lines, what they do to calls, what the owner types.
+//! The owner's rules: how they read command lines, their effect on calls, and the owner's commands.
 #![cfg(unix)]
 
 mod access;
@@ -17,7 +17,7 @@ fn write_rules(home: &Path, text: &str) {
     std::fs::write(home.join("policy.toml"), text).expect("written");
 }
 
-/// A rule against `touch`, for calls that would be seen to have run.
+/// A rule that denies `touch`: a call that runs in spite of it leaves a file.
 const NO_TOUCH: &str = "\
 [[rule]]
 name = \"no-touch\"

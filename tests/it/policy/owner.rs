@@ -1,4 +1,4 @@
-//! What the owner types: the rules shown, calls tried against them, rules added.
+//! The owner's policy commands: they show rules, try calls against them, and add rules.
 
 use serde_json::json;
 

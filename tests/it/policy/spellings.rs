@@ -1,5 +1,5 @@
-//! Spellings of a denied command that need a close look: none of them is allowed, and where nothing but bash and a few
-//! programs are needed, a real bash is seen to run it.
+//! Unusual spellings of a denied command: the policy allows none of them. Where bash and a few programs suffice, a real
+//! bash confirms that it runs the command.
 
 use punie_policy::command_line::read_command_line;
 use punie_policy::{PolicyCall, PolicyDecision, PolicyRules, judge_call};
@@ -7,9 +7,9 @@ use punie_tool::request::ToolEffect;
 
 use super::lines::{LineFixture, line_verdict};
 
-/// Lines by which a real bash runs `git push`; @GIT is the path of that git.
+/// Lines for which a real bash runs `git push`; @GIT is the path of the fake git.
 const RUN: &[&str] = &[
-    // Arithmetic in which quotes are no quotes.
+    // Arithmetic, in which quotes do not quote.
     "echo $(( '$(git push)' ))",
     "(( x = '$(git push)' ))",
     // Text in an index or an offset is code.
@@ -33,7 +33,7 @@ const RUN: &[&str] = &[
     "env --s='git push'",
     "env --split='git push'",
     "env - PATH=\"$PATH\" git push",
-    // Words that become options, or more than one.
+    // Words that expand to options, or to several words.
     "o=-v; timeout $o 5 git push",
     "n='5 git'; nice -n $n push",
     "x='1 git'; env A=$x push",
@@ -78,7 +78,7 @@ const RUN: &[&str] = &[
     "x='a[$'; x+='(git push)]'; ((x))",
 ];
 
-/// Lines that may run `git push`, with programs or settings that are not everywhere.
+/// Lines that may run `git push`, with programs or settings that some machines lack.
 const MAY_RUN: &[&str] = &[
     "x=abc; echo ${x:\"b[\\$(git push)]\"}",
     "x=abc; echo ${x:b[\\$(git push)]}",
@@ -166,11 +166,15 @@ fn no_spelling_of_a_denied_command_is_allowed() {
             .filter(|line| line_verdict(line).decision == PolicyDecision::Allow)
             .map(|line| (*line).to_owned()),
     );
-    assert_eq!(allowed, Vec::<String>::new(), "these are allowed");
+    assert_eq!(
+        allowed,
+        Vec::<String>::new(),
+        "lines that the policy allows"
+    );
     assert_eq!(
         idle,
         Vec::<String>::new(),
-        "a real bash does not run it by these"
+        "lines for which bash does not run git push"
     );
 }
 

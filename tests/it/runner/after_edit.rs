@@ -1,11 +1,11 @@
-//! Checkers of edited files, as the owner names them in the settings.
+//! Checkers that run after an edit, as the owner configures them.
 
 use serde_json::{Value, json};
 
 use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 
-/// The remarks beside the answer of an edit that was made.
+/// Makes an edit, and returns the warnings beside its answer.
 async fn told_warnings(setup: &RunnerFixture, tool: &str, args: Value) -> Vec<String> {
     let answer = setup.caller.call_and_wait(ToolCall::new(tool, &args)).await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
@@ -51,7 +51,7 @@ async fn what_a_checker_says_stands_beside_the_answer_of_the_edit() {
         said.len() == 1 && said[0].ends_with("took longer than 2 s and was ended"),
         "{said:?}"
     );
-    // It reads the workspace and writes nothing but its own /tmp.
+    // The checker reads the workspace and can write only to its own /tmp.
     let said = told_warnings(&setup, "Write", write("a.w", "x")).await;
     assert!(
         said.len() == 1

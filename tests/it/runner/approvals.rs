@@ -1,5 +1,5 @@
-//! Calls that wait for a person's word: the caller's side or the person at the device gives it, the first answer wins,
-//! and silence is a no.
+//! Calls that wait for approval. The caller's side or the person at the device decides, the first answer counts, and no
+//! answer is a denial.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::harness::wait::wait_for_some;
 
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 
-/// The one question that waits, as the caller's side sees it.
+/// Waits for the only open question, and returns it as the caller's side sees it.
 async fn await_question(setup: &RunnerFixture) -> serde_json::Value {
     wait_for_some("a question", async || {
         let open = setup.caller.questions().await;
@@ -37,7 +37,7 @@ async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
         "{question}"
     );
     assert_eq!(setup.read("effect"), "", "nothing runs before the word");
-    // Reads are not asked about.
+    // Reads need no approval.
     let read = setup
         .caller
         .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
@@ -149,7 +149,7 @@ async fn nothing_in_how_a_call_is_written_hides_what_it_does() {
     );
 }
 
-/// A command whose middle does not fit into a title.
+/// Returns a command whose middle does not fit into a title.
 fn long_command() -> String {
     let line = |c: &str| format!("echo {} > /dev/null", c.repeat(6_000));
     format!("{}; echo ran > effect; {}", line("a"), line("b"))
@@ -184,7 +184,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
             let show = format!("punie-runner approvals show {}", &which[which.len() - 8..]);
             assert!(refused.log.contains(&show), "{refused:?}");
         }
-        // What could not be printed was not shown.
+        // Details that could not be printed do not count as shown.
         let show_args = ["approvals", "show", which];
         let unseen = RunningProgram::start_after(&setup.setting, "exec > /dev/full", &show_args);
         assert_eq!(unseen.end().await.code, Some(1));
@@ -304,7 +304,7 @@ async fn calls_that_wait_hold_up_no_other_conversation() {
         .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
         .await;
     assert_eq!(read.outcome, "ok");
-    // Those that waited go on, and the places are as many as before.
+    // The waiting calls go on, and no slot for running calls is lost.
     for asked in setup.caller.questions().await {
         setup.caller.choose(&asked, "allow_once").await;
         setup
@@ -344,7 +344,7 @@ async fn a_task_is_asked_about_once() {
 async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
-    // The caller's side does not know the request that a task makes.
+    // The caller's side does not know the request that a task makes, so a person at the device must answer.
     let _watch = setup.watch_approvals().await;
     let task = |line: &str| {
         ToolCall::new(
@@ -360,7 +360,7 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
         .await;
     assert_eq!(setup.answer(&first).await.outcome, "ok");
     assert_eq!(setup.line("one").await, "one");
-    // The word for the first lets another be made, but nobody saw what it runs.
+    // The approval of the first task also covers starting the second, but no person has seen its command.
     assert_eq!(
         setup
             .caller
@@ -369,7 +369,7 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
             .outcome,
         "ok"
     );
-    let open = wait_for_some("the word about the call itself", async || {
+    let open = wait_for_some("a question about the task's own call", async || {
         let listed = setup.command(&["--json", "approvals"]).await;
         Some(listed.out).filter(|text| text.contains("echo two"))
     })
@@ -454,7 +454,7 @@ async fn always_is_for_the_tool_and_the_conversation() {
     assert_eq!(setup.read("effect"), "one\ntwo\n");
 }
 
-/// The caller chooses the ids of requests and the names of conversations.
+/// Checks that an approval for a request does not cover a conversation of that name: the caller chooses both names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn always_is_not_for_who_names_the_call_or_is_named_like_the_conversation() {
     let setup = RunnerFixture::with_config(ASKING).await;

@@ -1,5 +1,5 @@
-//! Calls are asked about where a person is: on the terminal of the runner, by `approvals --watch`, or by a caller that
-//! listens. Where nobody is, the call is refused at once.
+//! The runner asks where a person can answer: at its terminal, at `approvals --watch`, or through a caller that
+//! listens. Otherwise it refuses the call at once.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
         .call_and_wait(ToolCall::bash("echo ran > effect"))
         .await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    // After the time for an answer it would say that nobody answered.
+    // After a wait for an answer, the text would name that wait instead.
     assert!(
         answer.text().contains("nobody can be asked now")
             && answer.text().contains("`punie-runner approvals --watch`"),
@@ -33,7 +33,7 @@ async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
     for words in ["Result nobody to ask", "denied nobody to ask"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    // A caller that reads the questions can be asked from then on.
+    // From now on, the runner can ask a caller that reads the questions.
     assert!(setup.caller.questions().await.is_empty());
     let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
     let listed = setup.listed_question().await;
@@ -71,7 +71,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     let mut watch = OnTerminal::start(&setup.setting, &["approvals", "--watch"]);
     watch.shows("Waiting for calls that need approval.").await;
     setup.until_asker_announced().await;
-    // What was typed before a question is no answer to it.
+    // Text typed before a question does not answer it.
     watch.types("a\n");
     let first = setup
         .ask(ToolCall::bash("echo one > first").of("one"))
@@ -122,7 +122,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
         (setup.read("first"), setup.read("second")),
         ("one\n".to_owned(), String::new())
     );
-    // Answered in another window, the prompt goes away.
+    // If the question is answered in another window, the prompt goes away.
     let third = setup.ask(ToolCall::bash("echo three > third")).await;
     watch.shows_times(PROMPT, 4).await;
     let listed = setup.listed_question().await;
@@ -194,7 +194,7 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
     runner
         .shows("The rule allow-touch-one was added to policy.toml.\n")
         .await;
-    // Another conversation, too, and nobody is asked.
+    // The rule also covers another conversation, without a question.
     let again = ToolCall::bash("touch one").of("another");
     assert_eq!(setup.caller.call_and_wait(again).await.outcome, "ok");
 }

@@ -1,5 +1,5 @@
-//! One home and two backends: each has the requests, the results, the cursor and the tokens that are its own, and what
-//! waits for one is left alone while the runner works for the other.
+//! One home and two backends. Each backend has its own requests, results, cursor and tokens. Work for one is left alone
+//! while the runner works for the other.
 
 use punie_dev_backend::{
     BackendClock, CallerPermission, DevBackend, DevBackendOptions, MAX_CONNECTIONS,
@@ -12,7 +12,7 @@ use crate::harness::process::{ProcessSetting, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// A second backend, with which the device of a stage is paired too.
+/// A second backend that the fixture's device is paired with too.
 struct SecondBackend {
     backend: DevBackend,
     caller: TestCaller,
@@ -51,7 +51,7 @@ impl SecondBackend {
     }
 }
 
-/// `dev` in the home of this stage, once it has answered a request of its own.
+/// Runs `dev` in the home of this fixture until it has answered a request of its own.
 async fn dev_answers(setup: &RunnerFixture) {
     let dev = RunningProgram::start(&setup.setting, &["dev", "--json"]);
     wait_until("dev to be ready", || dev.out().contains('\n')).await;
@@ -60,7 +60,7 @@ async fn dev_answers(setup: &RunnerFixture) {
     let caller = TestCaller::new(&text("url"), text("callerToken"), text("deviceId"));
     let id = caller.ask(ToolCall::bash("echo dev")).await;
     assert_eq!(caller.answer(&id).await.outcome, "ok");
-    // What this process posts at its start it has posted by now.
+    // By then this process has made all the posts of its start.
     dev.logs("the catalog is published").await;
     dev.terminate();
     assert_eq!(dev.end().await.code, Some(0));
@@ -252,7 +252,7 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
         .await;
     setup.line("begun").await;
 
-    // The databases change places; what ran for the first is answered while the second is there.
+    // The databases change places. The call for the first backend ends while the second one answers.
     setup.stop_backend().await;
     other.backend.stop_server().await;
     let logs = setup.setting.logs.clone();
@@ -264,7 +264,7 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
             ("kept", "other.sqlite3"),
         ] {
             for ending in ["", "-wal", "-shm"] {
-                // A database that was closed has only the file itself.
+                // A database that was closed has no `-wal` and no `-shm` file.
                 let _ = std::fs::rename(
                     place(&format!("{from}{ending}")),
                     place(&format!("{to}{ending}")),

@@ -1,4 +1,4 @@
-//! The rights of callers, and the profile of the device: what is refused, with which words.
+//! The rights of callers and the profile of the device: the refused calls, with their code and text.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ profile = \"minimal\"
             .contains("old")
     );
 
-    // Nobody is asked about it before.
+    // The denial comes without a question.
     let denied = reader.ask(write_call("a.txt")).await;
     let answer = reader.answer(&denied).await;
     let words = [
@@ -155,7 +155,7 @@ async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_
 async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_next() {
     let setup = RunnerFixture::with_config("[callers.test]\nrate = 2\n").await;
     setup.write("a.txt", "old\n");
-    // They come in one page, so that no time passes between them.
+    // All requests come in one page, so that no time passes between them.
     let mut asked = Vec::new();
     for n in 0..3 {
         asked.push(setup.ask(read_call("a.txt").of(&format!("talk-{n}"))).await);

@@ -1,4 +1,4 @@
-//! The runner's own attempts to read, to write and to run a command: in the health, in `status` and in `doctor`.
+//! The runner's own trial reads, writes and commands, as reported in the health, in `status` and in `doctor`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::stepped_time::SteppedTime;
 use crate::harness::wait::wait_for_some;
 
-/// The health with the first attempts, as the backend has it.
+/// Waits until the backend has a health with the first trials, and returns it.
 async fn reported_health(setup: &RunnerFixture) -> Value {
     let reported = async || {
         let health = setup.caller.health().await;
@@ -24,8 +24,8 @@ async fn reported_health(setup: &RunnerFixture) -> Value {
     wait_for_some("the attempts in the health", reported).await
 }
 
-/// The same of a runner without failures, which are told at once. Its next regular heartbeat is a minute away, so that each
-/// look pauses it or lets it go on: both are told at once too.
+/// Does the same for a runner without failures, since only failures are reported at once. Its next regular heartbeat is
+/// a minute away. So each attempt pauses or resumes the runner, which sends a heartbeat at once.
 async fn reported_health_with_pauses(setup: &RunnerFixture) -> Value {
     let mut switches = ["pause", "resume"].into_iter().cycle();
     let reported = async || {
@@ -45,7 +45,7 @@ fn is_degraded(health: &Value) -> bool {
     words.contains(&"canary".into())
 }
 
-/// What `status` and `doctor` say about it.
+/// Returns the text in `status` and the level in `doctor` about the trials.
 async fn told_to_owner(setup: &RunnerFixture) -> (Option<String>, Value) {
     let text_of = |item: &Value| item["text"].as_str().map(str::to_owned);
     let status = setup.status().await;
@@ -112,7 +112,7 @@ async fn commands_that_the_owner_refuses_are_no_failure() {
     assert!(!is_degraded(&health), "{health}");
 }
 
-/// Commands of which only the second trial fails.
+/// Lets only the second trial command fail.
 #[derive(Default)]
 struct FailingTrial(AtomicUsize);
 
@@ -152,7 +152,7 @@ async fn the_attempts_are_repeated_every_quarter_of_an_hour() {
         let waited = time.move_until("a trial", step, || has_made(count)).await;
         let quarter = Duration::from_mins(14)..Duration::from_mins(18);
         assert!(quarter.contains(&waited), "{waited:?}");
-        // Told at once, a quarter of an hour before it can be overwritten.
+        // The result is recorded at once, a quarter of an hour before the next trial can overwrite it.
         time.move_until("the failure in the journal", step, || {
             setup.journal_note("canary").as_deref() == Some(recorded)
         })

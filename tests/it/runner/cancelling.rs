@@ -1,5 +1,4 @@
-//! Requests that the caller takes back: before they begin, while they run, when they are over, and when they never
-//! were.
+//! Requests that the caller cancels while they wait, while they run, or while no runner runs.
 
 use crate::harness::caller::ToolCall;
 use crate::harness::running::is_alive;
@@ -20,7 +19,7 @@ async fn a_request_taken_back_while_it_waits_never_runs() {
         .await;
     setup.line("began").await;
     assert_eq!(setup.caller.cancel(&second).await, "cancelling");
-    // It is answered while the first still runs: nobody waits for a call that will not come.
+    // The answer comes while the first call still runs: a cancelled call does not wait for its turn.
     let answer = setup.answer(&second).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     assert!(answer.text().contains("never ran"), "{answer:?}");
@@ -45,7 +44,7 @@ async fn a_running_command_taken_back_ends_with_everything_it_started() {
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     assert!(
         answer.text().contains("half of it"),
-        "what had been done: {answer:?}"
+        "the output so far: {answer:?}"
     );
     wait_until("the process tree to end", || !is_alive(&child)).await;
 }

@@ -1,4 +1,4 @@
-//! What the backend is told of the device's tools, skills, agents and plugins.
+//! The catalog of the device's tools, skills, agents and plugins, as the backend receives it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// The kinds of catalogs that were posted, in order.
+/// Returns the kinds of the posted catalogs, in order.
 fn posted_kinds(relay: &Relay) -> Vec<String> {
     let kind = |args: &serde_json::Value| args["kind"].as_str().expect("a kind").to_owned();
     relay
@@ -54,7 +54,7 @@ fn write_skill(setup: &RunnerFixture, id: &str, text: &str) {
     std::fs::write(folder.join("SKILL.md"), text).expect("written");
 }
 
-/// The bodies that the backend has of one kind, by key.
+/// Returns the bodies that the backend has of one kind, by key.
 fn stored_catalog(setup: &RunnerFixture, kind: &str) -> BTreeMap<String, String> {
     let database = setup.database();
     let mut rows = database
@@ -72,7 +72,7 @@ fn catalog_contains(setup: &RunnerFixture, id: &str, words: &str) -> bool {
         .is_some_and(|body| body.contains(words))
 }
 
-/// The keys of the last page of skills.
+/// Returns the keys of the last posted page of skills.
 fn last_keys(relay: &Relay) -> Vec<String> {
     let calls = relay.calls("catalog:upsertMany");
     let last = calls.iter().rfind(|call| call.args["kind"] == "skill");
@@ -120,7 +120,7 @@ async fn w67_what_is_removed_or_disabled_is_so_at_the_backend() {
         stored_catalog(&setup, "skill").keys().eq(["second"])
     })
     .await;
-    // A file that is broken for a while takes nothing away.
+    // A file that is broken for a while does not remove its entry.
     write_skill(&setup, "second", "---\nname: [\n---\nBroken.");
     write_skill(&setup, "third", "Text.");
     wait_until("the third arrives", || {

@@ -1,5 +1,5 @@
-//! kill -9 at the moments that matter. What had effects is answered as interrupted and never run again; what only
-//! reads is run again; what was recorded is posted.
+//! kill -9 of the runner at critical moments. A call with effects is answered as interrupted and never run again. A
+//! read is run again, and a recorded result is posted.
 
 use punie_engine::journal::RequestState;
 use serde_json::json;
@@ -15,7 +15,7 @@ async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
     let runner = setup.run_at(&relay.url);
-    // The shell dies with the runner; what it started does not.
+    // The shell dies with the runner, but its child does not.
     let command = "echo ran >> effects; echo half of it; sleep 600 & echo $! > child; wait";
     let id = setup.ask(ToolCall::bash(command)).await;
     let child = setup.line("child").await;
@@ -30,10 +30,10 @@ async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
     assert!(
         answer.text().contains("half of it"),
-        "what it had printed: {answer:?}"
+        "the output before the crash: {answer:?}"
     );
     wait_until("the orphan to end", || !is_alive(&child)).await;
-    // A later request proves that the interrupted one will not come any more.
+    // A later request proves that the interrupted one does not run again.
     setup.caller.call_and_wait(ToolCall::bash("true")).await;
     assert_eq!(setup.read("effects"), "ran\n");
     assert_eq!(relay.posts(&id).1, 1, "one result was stored");
@@ -79,7 +79,8 @@ async fn a_read_that_crashes_the_runner_again_and_again_is_given_up() {
     for _ in 0..3 {
         let runner = setup.run();
         setup.wait_for_state(&id, RequestState::Started).await;
-        // Recovery says that it takes the call up again before it starts it; the state alone may be the last life's.
+        // The started state may be from the previous process. Recovery sets the call back to waiting before the catalog
+        // is published.
         runner.logs("the catalog is published").await;
         setup.wait_for_state(&id, RequestState::Started).await;
         runner.kill();
@@ -102,7 +103,7 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
     runner.kill();
 
     setup.start_backend().await;
-    // Not because it is offered again: because it is owed.
+    // Without the listing of open requests, only the recorded result can cause the post.
     relay.rule(|path, _| {
         if path == "events:listOpenIds" {
             CallFate::Unheard
@@ -150,7 +151,7 @@ async fn a_crash_between_the_post_and_its_acknowledgement_stores_one_result() {
 async fn a_crash_before_anything_began_loses_nothing() {
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
-    // Without a claim nothing with effects begins: the requests are promised and stay so.
+    // Without a claim, no call with effects starts: the requests stay accepted.
     relay.rule(|path, _| {
         if path == "events:claim" {
             CallFate::Unheard
@@ -194,10 +195,10 @@ async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
         "journal.sqlite3-wal",
         "journal.sqlite3-shm",
     ] {
-        // Not every one of them has to be there.
+        // Some of these files may not exist.
         let _ = std::fs::remove_file(setup.setting.home.join("state").join(name));
     }
-    // The lease of the lost life has run out: the new life gets the request, and cannot know how far it had come.
+    // The lease of the killed runner has run out. The next one gets the request, and cannot know how far it had come.
     setup.advance_backend(120_000);
     let _runner = setup.run();
     let answer = setup.answer(&id).await;
@@ -221,7 +222,7 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
         "{life}"
     );
     runner.kill();
-    // Another process has the number of the killed one.
+    // Another process has the process id of the killed runner.
     let lock = setup.setting.home.join("state/runner.lock");
     std::fs::write(lock, format!("{}\n", std::process::id())).expect("written");
     let status = wait_for_some("the runner to be seen as gone", async || {

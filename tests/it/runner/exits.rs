@@ -1,5 +1,4 @@
-//! How the program ends, or does not, when something is wrong from the start: each cause has its exit code and words
-//! that say what to do.
+//! Faults at the start of the program: each cause has its exit code and a message with the remedy.
 
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use crate::harness::process::{EndedProgram, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// The program must end so, and say these words.
+/// Checks that the program ended with this code and logged these words.
 fn assert_ends(ended: &EndedProgram, code: i32, words: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
     for word in words {
@@ -26,7 +25,7 @@ async fn a_backend_that_is_away_at_the_start_is_tried_until_it_comes() {
     setup.stop_backend().await;
     assert_ends(&setup.command(&["--once"]).await, 69, &[&setup.setting.url]);
     let runner = setup.run();
-    wait_until("three vain attempts", || {
+    wait_until("three failed polls", || {
         runner.log().matches("could not be polled").count() >= 3
     })
     .await;
@@ -71,7 +70,7 @@ async fn a_session_that_is_gone_is_opened_anew() {
         assert_eq!(setup.once().await["delivered"], 1);
         assert_eq!(setup.answer(&id).await.outcome, "ok");
     }
-    // While it runs, too: the result is posted under the new session.
+    // The same while the runner runs: it posts the result under the new session.
     let _runner = setup.run();
     let id = setup
         .ask(ToolCall::bash(
@@ -122,7 +121,7 @@ async fn f55_a_second_instance_gives_way_and_names_the_first() {
         "ok"
     );
     runner.kill();
-    // A lock whose holder was killed is no lock.
+    // A lock whose holder was killed is free.
     assert_eq!(setup.once().await["pending"], 0);
     let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(
@@ -135,7 +134,7 @@ async fn f55_a_second_instance_gives_way_and_names_the_first() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_that_cannot_be_written_ends_the_program() {
     let setup = RunnerFixture::new().await;
-    // No one may make folders there, not even root.
+    // No user can create folders there, not even root.
     let nowhere = ProcessSetting {
         home: Path::new("/proc/punie/home").to_owned(),
         ..setup.setting.clone()

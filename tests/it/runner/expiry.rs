@@ -1,4 +1,4 @@
-//! Requests that came too late, judged by the backend's clock, and requests that only this device's clock thinks late.
+//! Requests that are too late by the backend's clock, and requests that are late only by this device's clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,7 +22,7 @@ async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
         .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })).with("deadlineMs", json!(1_000.0)))
         .await;
     let old = setup.ask(ToolCall::bash("echo old >> effects")).await;
-    // Its own deadline counts, not the age at which others expire.
+    // A request with its own deadline does not expire by age.
     let patient =
         ToolCall::bash("echo patient >> effects").with("deadlineMs", json!(4_000_000_000_000.0));
     let patient = setup.ask(patient).await;
@@ -53,8 +53,8 @@ async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
 async fn a_clock_that_is_off_expires_nothing() {
     for skew in [-3 * HOUR, 5 * HOUR] {
         let setup = RunnerFixture::with_skewed_clock(skew).await;
-        // Each pass is a life of its own that opens no session: it has to know the time before it judges. The second
-        // could do with what the first remembered; the third must not.
+        // Each pass is a process of its own that opens no session, so it must learn the time before it judges. The
+        // second pass could use the offset that the first stored, but the third cannot.
         for forgotten in [false, false, true] {
             if forgotten {
                 let journal = setup.setting.home.join("state/journal.sqlite3");
@@ -83,7 +83,7 @@ async fn a_clock_that_is_off_expires_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_expires_while_it_waits_for_its_claim_is_not_run() {
     for is_closed_there in [false, true] {
-        // The device knows the backend's time but for the length of a call, which is seconds on a busy machine.
+        // The device knows the backend's time only to within the length of a call, which is seconds on a busy machine.
         with_enough_time(1_000, async |past_ms| {
             expires_unclaimed(is_closed_there, past_ms)
                 .await
@@ -93,7 +93,7 @@ async fn what_expires_while_it_waits_for_its_claim_is_not_run() {
     }
 }
 
-/// Has a request expire so long ago, while the backend hears no claim. Returns whether it was not run.
+/// Lets a request expire this long ago while the backend receives no claim. Returns whether the runner did not run it.
 async fn expires_unclaimed(is_closed_there: bool, past_ms: u64) -> bool {
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
@@ -109,7 +109,7 @@ async fn expires_unclaimed(is_closed_there: bool, past_ms: u64) -> bool {
     let id = setup
         .ask(ToolCall::bash("echo ran >> effects").with("deadlineMs", json!(soon)))
         .await;
-    // On a slow machine it is late already.
+    // On a slow machine the request is already late.
     wait_until("the request to be known", || setup.state(&id).is_some()).await;
     let past_ms = u32::try_from(past_ms).expect("a short time");
     wait_until("the deadline to be well past", || {

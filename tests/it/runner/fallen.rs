@@ -1,5 +1,5 @@
-//! Tools that fail inside, in every place where a tool's code runs: the call is answered, its lane is freed, the
-//! runner goes on. And one that holds up its thread, as a path on a network disk that hangs does.
+//! Tools that panic, in each place where a tool's code runs: the call is answered, its lane is freed, and the runner
+//! goes on. Also a tool that blocks its thread, like a path on a network disk that hangs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -17,7 +17,7 @@ use crate::harness::caller::ToolCall;
 use crate::harness::inside::RunnerInProcess;
 use crate::harness::stage::RunnerFixture;
 
-/// Fails where its arguments say.
+/// Panics at the place that its arguments name.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FailingTool {
@@ -82,7 +82,7 @@ async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
     );
 }
 
-/// Holds up its thread until it is let go.
+/// Blocks its thread until the test sends an answer.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HangingTool {}
@@ -108,7 +108,7 @@ impl Tool for HangingTool {
         let _ = disk
             .answers
             .lock()
-            .expect("only this")
+            .expect("not poisoned")
             .recv_timeout(Duration::from_mins(1));
         disk.answered.store(true, Ordering::SeqCst);
         Ok(ToolReply::from_text("hung"))
@@ -145,7 +145,7 @@ async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
     assert_eq!(other.text(), "stood");
     assert!(
         !disk.answered.load(Ordering::SeqCst),
-        "all that happened while the first still hangs"
+        "the first call must still hang"
     );
     answer.send(()).expect("it waits");
     assert_eq!(setup.answer(&hangs).await.text(), "hung");

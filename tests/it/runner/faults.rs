@@ -1,14 +1,15 @@
-//! A backend, or something in between, that misbehaves: nothing is lost, nothing is taken for something else.
+//! A backend or a network that misbehaves: no request is lost, and no faulty answer is taken for a valid one.
 
 use punie_engine::journal::RequestState;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 use crate::harness::caller::ToolCall;
 use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// Answers the first `times` calls of a function otherwise.
+/// Applies this fate to the first `times` calls of a function, and passes on all other calls.
 fn fail_first(
     times: usize,
     of: &'static str,
@@ -24,7 +25,7 @@ fn fail_first(
     }
 }
 
-/// What it is called, and what it is.
+/// The name of a fault, and the function that makes it.
 type Misbehaviour = (&'static str, fn() -> CallFate);
 
 const FUNCTIONS: [&str; 4] = [
@@ -78,8 +79,7 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
     }
     let effects = setup.read("effects");
     assert_eq!(effects.lines().count(), 9 * FUNCTIONS.len(), "{effects}");
-    let mut distinct: Vec<&str> = effects.lines().collect();
-    distinct.dedup();
+    let distinct: BTreeSet<&str> = effects.lines().collect();
     assert_eq!(
         distinct.len(),
         9 * FUNCTIONS.len(),
@@ -91,7 +91,7 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
 async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
-    // For as long as this test may take, no second post may come by.
+    // The wait is longer than this test can take, so no second post is made.
     relay.rule(|path, _| match path {
         "events:appendResult" => {
             CallFate::say("429 Too Many Requests", "retry-after: 600\r\n", "{}")
@@ -118,7 +118,7 @@ async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
     );
     let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(status["outbox"]["pending"], 6, "{status}");
-    // They survive the runner.
+    // The results survive the runner.
     runner.kill();
     relay.rule(|_, _| CallFate::Pass);
     let _runner = setup.run_at(&relay.url);
@@ -163,7 +163,7 @@ async fn one_reply_that_the_backend_cannot_store_holds_up_no_other() {
 async fn what_another_process_answered_is_closed_and_not_run() {
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
-    // A claim by another process with this identity, just before ours.
+    // As if another process with this identity had answered the request just before our claim.
     relay.rule(|path, args| match path {
         "events:claim" if args["leaseId"] != "other" => CallFate::say(
             "200 OK",
@@ -238,7 +238,7 @@ async fn a_start_that_is_in_the_journal_although_nobody_runs_it_is_answered_by_t
     let _runner = setup.run_at(&relay.url);
     let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
     setup.wait_for_state(&id, RequestState::Accepted).await;
-    // As a commit that failed after it was made.
+    // The state after a commit that was made, but reported as failed.
     let journal = rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))
         .expect("opens");
     journal

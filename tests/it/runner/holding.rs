@@ -1,5 +1,5 @@
-//! Nothing new begins while the owner has paused the runner, or while it does not trust itself after crashes. What is
-//! asked meanwhile is accepted, what runs goes on, what is recorded is delivered.
+//! A runner that the owner has paused, or that is in safe mode after crashes. It starts nothing new, but accepts
+//! requests, lets running calls go on, and delivers recorded results.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
     setup
         .wait_for_state(&unwanted, RequestState::Accepted)
         .await;
-    // A cancel is heard, and a call that runs comes to its end.
+    // The runner still handles a cancel, and a running call finishes.
     setup.caller.cancel(&unwanted).await;
     assert_eq!(setup.answer(&unwanted).await.outcome, "cancelled");
     setup.write("go", "");
@@ -50,7 +50,7 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
     setup
         .wait_for_state(&running, RequestState::Delivered)
         .await;
-    let health = wait_for_some("word of the pause", async || {
+    let health = wait_for_some("a heartbeat that reports the pause", async || {
         let health = setup.caller.health().await;
         (health["degraded"] == json!(["paused"]) && health["undelivered"] == 0).then_some(health)
     })
@@ -101,7 +101,7 @@ async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
         .expect("there")
         .replace("crashes = 0", "crashes = 3");
     std::fs::write(&config, text).expect("written");
-    // A stop is no crash.
+    // A stop does not count as a crash.
     setup.once().await;
     for _ in 0..3 {
         let runner = setup.run();

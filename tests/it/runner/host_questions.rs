@@ -1,4 +1,4 @@
-//! Hosts that a running command wants to reach, as questions to the caller's side.
+//! Questions to the caller's side about hosts that a running command wants to reach.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -10,7 +10,7 @@ use crate::harness::on_terminal::OnTerminal;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// A server of HTTP that answers each request with one line.
+/// An HTTP server that answers each request with one line.
 struct OneLineServer {
     port: u16,
     _serving: JoinSet<()>,
@@ -45,7 +45,7 @@ impl OneLineServer {
     }
 }
 
-/// Adds a rule that asks about this machine's loopback.
+/// Adds a rule that asks about the loopback address.
 fn ask_about_loopback(setup: &RunnerFixture) {
     let rule = "[[rule]]\nname = \"local\"\ndecision = \"ask\"\nhosts = [\"127.0.0.1\"]\n";
     std::fs::write(setup.setting.home.join("policy.toml"), rule).expect("written");
@@ -59,7 +59,7 @@ async fn the_caller_s_side_is_asked_about_a_host() {
     );
     ask_about_loopback(&setup);
     let _runner = setup.run();
-    // Somebody there reads what waits.
+    // The runner can ask a caller that reads the open questions.
     assert!(setup.caller.questions().await.is_empty());
     for (option, expected) in [
         ("reject_once", "was refused by the person"),

@@ -1,5 +1,4 @@
-//! While a call runs, the machine does not go to sleep for want of use. logind is here a service on a bus of the test's
-//! own.
+//! While a call runs, the machine does not go to sleep for being idle. A service on the test's own bus replaces logind.
 
 use std::io::{PipeReader, Read as _};
 
@@ -10,7 +9,7 @@ use crate::harness::caller::ToolCall;
 use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 
-/// What logind was asked for, and the pipe that is closed with the inhibition.
+/// The arguments of the request to logind, and the pipe that closes when the inhibition ends.
 struct SleepInhibition {
     asked: [String; 4],
     held: PipeReader,

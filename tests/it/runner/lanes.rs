@@ -1,4 +1,5 @@
-//! What waits for what: calls of one conversation for each other, conversations for none, control tools for nothing.
+//! The order of calls: calls of one conversation wait for each other, conversations do not, and control tools never
+//! wait.
 
 use punie_engine::journal::RequestState;
 use serde_json::json;
@@ -17,7 +18,7 @@ async fn a_slow_command_holds_up_its_own_conversation_alone() {
     let behind = setup
         .ask(ToolCall::bash("echo ran > behind").of("slow"))
         .await;
-    // Another conversation has its effects and its reads meanwhile.
+    // Another conversation runs its effects and its reads meanwhile.
     for ask in [
         ToolCall::bash("echo other > other"),
         ToolCall::new("Read", &json!({ "file_path": "began" })),
@@ -75,8 +76,8 @@ async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobod
                 .await,
         );
     }
-    // The backlog of one conversation is in nobody's way: not in a control tool's, not in another conversation's, not
-    // in that of a cancel of a request that waits at its end.
+    // The backlog of one conversation delays no control tool and no other conversation. It does not delay a cancel of
+    // its last request either.
     let last = asked.pop().expect("thirty");
     assert_eq!(
         setup
@@ -162,7 +163,7 @@ async fn reads_that_hang_keep_no_other_read_waiting_for_good() {
     let git = setup.file(".git");
     std::fs::create_dir_all(git.join("objects")).expect("made");
     std::fs::create_dir_all(git.join("refs")).expect("made");
-    // Whoever reads a named pipe that nobody writes waits, as for a disk that does not answer.
+    // A read of a named pipe without a writer blocks, like a disk that does not answer.
     rustix::fs::mkfifoat(rustix::fs::CWD, git.join("HEAD"), rustix::fs::Mode::RWXU).expect("made");
     let _runner = setup.run();
     let mut hanging = Vec::new();

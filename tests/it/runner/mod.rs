@@ -1,5 +1,5 @@
-//! The delivery promises, proven with the program itself as a process, a backend over real sockets, and whatever can
-//! go wrong between them: every request gets exactly one result, and what has effects runs at most once.
+//! The delivery promises, tested with the program as a process, a backend over real sockets, and faults between them.
+//! Every request gets exactly one result, and a call with effects runs at most once.
 
 mod after_edit;
 mod approvals;

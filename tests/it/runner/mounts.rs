@@ -1,4 +1,4 @@
-//! Secrets that a runner was giving to commands when it was killed.
+//! Secrets that were mounted for commands of a runner when it was killed.
 
 use punie_home::{Home, SecretStore};
 use punie_text::redact::Secret;
@@ -9,7 +9,7 @@ use crate::harness::running::is_alive;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// The folders of mounted secrets.
+/// Counts the folders of mounted secrets.
 fn count_mounts(setup: &RunnerFixture) -> usize {
     let all = std::fs::read_dir(setup.setting.home.join("state/mounts")).expect("there");
     all.filter(|entry| entry.as_ref().expect("an entry").path().is_dir())
@@ -55,7 +55,7 @@ async fn what_a_killed_runner_left_of_secrets_is_gone_before_the_first_poll() {
     assert_eq!(count_mounts(&setup), 2);
     runner.kill();
     assert_eq!(count_mounts(&setup), 2, "nobody was there to remove them");
-    // Nothing to poll: what is done now is done before any poll.
+    // Without a backend no poll succeeds, so the clean-up comes before the first poll.
     setup.stop_backend().await;
     let _runner = setup.run();
     wait_until("the folders to be removed", || count_mounts(&setup) == 0).await;

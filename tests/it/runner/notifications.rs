@@ -1,4 +1,4 @@
-//! A call that waits is shown by the notification service of the desktop, here one on a bus of the test's own.
+//! The desktop's notification service shows a call that waits for approval. Here the service is on the test's own bus.
 #![expect(
     clippy::unused_self,
     clippy::used_underscore_binding,
@@ -18,7 +18,7 @@ use crate::harness::stage::RunnerFixture;
 
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
 
-/// What the service was told.
+/// The calls that the notification service received.
 #[derive(Debug, PartialEq)]
 enum ServiceEvent {
     Shown(String, String),
@@ -63,7 +63,7 @@ struct NotifiedDesktop {
 }
 
 impl NotifiedDesktop {
-    /// `None` where no bus is installed; then the tests of this file show nothing.
+    /// Starts both. Returns `None` if no bus is installed: then the tests of this file check nothing.
     async fn start() -> Option<Self> {
         let bus = SessionBus::start()?;
         let (tell, told) = unbounded_channel();

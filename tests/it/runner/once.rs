@@ -1,4 +1,4 @@
-//! Requests that were sent while no runner ran, and the one pass that takes them.
+//! Requests that were sent while no runner ran, and the single pass (`--once`) that handles them.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::harness::stage::RunnerFixture;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_sent_while_the_runner_was_stopped_runs_in_order_when_it_starts() {
     let setup = RunnerFixture::new().await;
-    // The first would come last if the others did not wait for it.
+    // The first command would finish last if the others did not wait for it.
     let first = setup
         .ask(ToolCall::bash("sleep 0.3; echo 1 >> order").of("talk"))
         .await;
@@ -25,7 +25,7 @@ async fn what_was_sent_while_the_runner_was_stopped_runs_in_order_when_it_starts
     assert_eq!(setup.read("order"), "1\n2\n3\n4\n");
     assert!(
         answer.text().contains('4'),
-        "the read saw what the effects before it wrote: {answer:?}"
+        "the read must see the effects before it: {answer:?}"
     );
     assert_eq!(setup.answer(&first).await.outcome, "ok");
 }

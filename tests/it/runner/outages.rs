@@ -1,4 +1,4 @@
-//! A backend that goes away for a while: what the log says, and when `status` had contact last.
+//! A backend that goes away for a while: the lines in the log, and the last contact in `status`.
 
 use punie_engine::runner::Clock;
 

@@ -1,4 +1,4 @@
-//! The owner ends what runs, without a caller's token: everything with `pause --now`, one call or shell with `stop`.
+//! The owner ends running calls without a caller's token: all with `pause --now`, one call or shell with `stop`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,12 +23,12 @@ use crate::harness::running::{is_alive, processes_with_argument};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// A number of seconds that nobody else sleeps.
+/// Returns a number of seconds that no other process sleeps.
 fn process_marker(test: u32) -> String {
     format!("6{:07}{test:02}", std::process::id())
 }
 
-/// A command that ignores every signal but SIGKILL, and writes its process id to this file.
+/// Returns a command that ignores every signal but SIGKILL, and writes its process id to this file.
 fn stubborn_command(file: &str) -> String {
     format!("trap '' INT TERM; echo half of it; echo $$ > {file}; while :; do sleep 1; done")
 }
@@ -89,7 +89,7 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
     setup.wait_for_state(&behind, RequestState::Accepted).await;
 
     let paused = setup.command(&["--json", "pause", "--now"]).await;
-    // At once, not after a while.
+    // The processes must be gone by now, not after a while.
     let alive: Vec<_> = pids.iter().filter(|pid| is_alive(pid)).collect();
     assert_eq!(
         (alive.len(), processes_with_argument(&marker)),
@@ -110,7 +110,7 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
         (&ended["left"], &ended["withdrawn"]),
         (&json!([]), &json!([]))
     );
-    // One that is slow to end gets SIGKILL, however polite it is.
+    // A command that is slow to end gets SIGKILL, even if it handles SIGTERM.
     for (id, words) in [
         (&deaf, &["half of it", "stopped with SIGKILL after "][..]),
         (&polite, &["stopped with SIG"]),
@@ -122,7 +122,7 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
         assert!(text.starts_with("The owner stopped it"), "{text}");
         assert!(words.iter().all(|words| text.contains(words)), "{text}");
     }
-    // How long a command may take to end is the sum of these.
+    // The sum of these is the longest time that a command may take to end.
     let steps = StopSequence::for_owner_stop();
     assert_eq!(steps.stop_steps()[0].signal, StopSignal::Terminate);
     let graces: Duration = steps.stop_steps().iter().map(|step| step.grace).sum();
@@ -148,17 +148,17 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
     let _runner = setup.run_at(&relay.url);
-    // The caller has cancelled this one, which gives its command ten seconds.
+    // The caller has cancelled this call, which gives its command ten seconds to end.
     let command =
         "trap '' TERM; trap 'echo > asked' INT; echo $$ > slow; while :; do sleep 1; done";
     let slow = setup.ask(ToolCall::bash(command).of("a")).await;
-    // The runner has just started this one, and would give it two seconds.
+    // The runner has just started this command, and would give it two seconds to end.
     let args = json!({ "command": stubborn_command("young"), "run_in_background": true, "yield_ms": 60_000 });
     let young = setup.ask(ToolCall::new("Bash", &args).of("b")).await;
     let pids = [setup.line("slow").await, setup.line("young").await];
     setup.caller.cancel(&slow).await;
     setup.line("asked").await;
-    // The backend does not answer the claim of this one.
+    // The backend does not answer the claim of this call.
     let known = [slow.clone(), young.clone()];
     let hangs = Arc::new(AtomicBool::new(false));
     let is_hanging = Arc::clone(&hangs);
@@ -192,7 +192,7 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
             "{answer:?}"
         );
     }
-    // Its answer waits for the backend.
+    // The answer of this call waits for the backend.
     setup.wait_for_state(&claimed, RequestState::Finished).await;
     assert_eq!(setup.read("claimed"), "");
 }
@@ -346,7 +346,7 @@ async fn without_a_runner_what_a_killed_one_left_is_ended() {
     assert!(again.out.contains("Nothing was running."), "{again:?}");
 }
 
-/// Holds up its call, whatever it is told.
+/// Blocks its call until the test lets it go, and ignores a cancel.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct IgnoreCancel {}
@@ -392,7 +392,7 @@ async fn a_call_that_does_not_end_is_named_and_a_runner_that_is_silent_too() {
         "{paused:?}"
     );
     gates[1].notify_one();
-    // It came to its end, and says so.
+    // The call has finished, and its answer says so.
     assert_eq!(setup.answer(&call).await.text(), "done all the same");
     runner.stop().await;
 
@@ -416,6 +416,7 @@ async fn a_command_in_the_foreground_dies_with_a_runner_that_is_killed() {
     setup.ask(ToolCall::bash(&stubborn_command("pid"))).await;
     let pid = setup.line("pid").await;
     runner.kill();
-    // No other runner starts: the kernel ends it. What it had started itself is ended by the next one (survivors).
+    // No other runner starts, so the kernel ends this command. The next runner would end the processes that it started
+    // (survivors).
     wait_until("its end", || !is_alive(&pid)).await;
 }

@@ -1,4 +1,4 @@
-//! Pages that are not as they should be: unreadable events, repeated and changed requests, too much at once.
+//! Faulty pages: unreadable events, repeated and changed requests, and more than fits into one answer.
 
 use punie_engine::journal::RequestState;
 use serde_json::json;
@@ -116,7 +116,7 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
         RunnerFixture::with_config("[backend]\nlist_open_ms = 100\nlistening_list_open_ms = 100\n")
             .await;
     let relay = Relay::before(&setup.setting.url).await;
-    // A poll that never comes back with anything.
+    // No poll returns an event.
     let empty =
         json!({ "status": "success", "value": { "events": [], "cursor": null, "isDone": true } });
     relay.rule(move |path, _| match path {
@@ -124,7 +124,7 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
         _ => CallFate::Pass,
     });
     let _runner = setup.run_at(&relay.url);
-    wait_until("the look at the start to be over", || {
+    wait_until("the listing of open requests at the start", || {
         !relay.calls("events:listOpenIds").is_empty()
     })
     .await;
@@ -133,7 +133,7 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
         .call_and_wait(ToolCall::bash("echo found"))
         .await;
     assert!(answer.text().contains("found"), "{answer:?}");
-    // While one runs that is found, its body is asked for once, however often it is listed.
+    // While a request that the listing found runs, the runner fetches its body once, however often it is listed.
     let id = setup
         .ask(ToolCall::bash(
             "echo begun > begun; until [ -e go ]; do sleep 0.02; done",
@@ -142,8 +142,8 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
     setup.line("begun").await;
     let listed = || relay.calls("events:listOpenIds").len();
     let before = listed();
-    wait_until("more looks", || listed() >= before + 3).await;
-    let last = relay.calls("events:listOpenIds").pop().expect("a look");
+    wait_until("three more listings", || listed() >= before + 3).await;
+    let last = relay.calls("events:listOpenIds").pop().expect("a listing");
     assert_eq!(
         last.answer["value"],
         json!([{ "requestId": id, "cancelled": false }]),
@@ -159,7 +159,7 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
         1,
         "{bodies:?}"
     );
-    // A cancel is heard there, too.
+    // The listing also reports a cancel.
     setup.caller.cancel(&id).await;
     assert_eq!(
         setup.answer(&id).await.verdict(),
@@ -178,7 +178,7 @@ async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
         _ => CallFate::Pass,
     });
     let mut asked = Vec::new();
-    // Twelve of 800 KB are more than the 4 MiB of an answer, twice.
+    // Twelve bodies of 800 KB exceed the 4 MiB of an answer twice.
     for n in 0..70 {
         let content = if n % 6 == 0 {
             "x".repeat(800_000)
@@ -204,7 +204,7 @@ async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     runner.logs("the catalog is published").await;
-    // As a process leaves it behind that could not go on after the promise: accepted, and nobody at it.
+    // The state that a process leaves if it ends right after it accepted a request.
     let args = json!({ "command": "echo ran >> effects" }).to_string();
     let id = punie_core::ids::RequestId::new();
     let hash = Sha256::digest([b"Bash\0".as_slice(), args.as_bytes()].concat()).to_vec();

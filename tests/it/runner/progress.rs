@@ -1,4 +1,4 @@
-//! What a running command prints reaches the caller while it runs, masked, and never in the way of its result.
+//! Output of a running command reaches the caller while the command runs. It is masked, and never delays the result.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// Prints, then waits for a file.
+/// Prints, waits for a file, and prints again.
 const TALK: &str = "echo first words; until [ -e go ]; do sleep 0.02; done; echo last words";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,7 +38,7 @@ async fn a_token_is_masked_in_what_is_shown_too() {
         .expect("there")
         .trim()
         .to_owned();
-    // Once as it is, once with an escape sequence within it, which is gone from what is shown.
+    // Once unchanged, and once with an escape sequence inside, which the shown text leaves out.
     let (half, rest) = token.split_at(token.len() / 2);
     setup.write(
         "leak.txt",
@@ -90,7 +90,7 @@ async fn a_cancel_is_learned_from_the_answer_to_a_piece() {
             ToolCall::bash("while :; do echo again; sleep 0.1; done").with("progress", json!(true)),
         )
         .await;
-    // No poll tells of the cancel: only the first one comes through.
+    // Only the first poll gets through, so no poll reports the cancel.
     let mut polls = 0;
     relay.rule(move |path, _| {
         polls += usize::from(path == "events:listForDevice");
@@ -150,7 +150,7 @@ async fn send_shows_it_beside_the_answer() {
     );
 }
 
-/// Prints often, until a file is there.
+/// Prints often, until a file exists.
 const CHATTER: &str = "echo begun > begun; until [ -e go ]; do echo word; sleep 0.02; done";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -161,13 +161,13 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     let id = setup.ask(ToolCall::bash(CHATTER)).await;
     setup.line("begun").await;
     let told = || relay.calls("events:appendProgress").len();
-    // It has run for longer than any pause between pieces.
+    // The command has run for longer than any pause between pieces.
     wait_until("renewals of the lease", || {
         relay.calls("events:claim").len() >= 4
     })
     .await;
     assert_eq!(told(), 0, "nobody listens");
-    // Reading is no sign of listening: a query cannot write.
+    // A query cannot write, so reading the pieces does not register a listener.
     assert!(setup.caller.progress_pieces(&id).await.is_empty());
 
     assert_eq!(setup.caller.watch_progress(&id).await, "watching");
@@ -185,8 +185,8 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     wait_until("more pieces", || told() >= 2).await;
 
     setup.advance_backend(61_000);
-    // The reply to a piece says so, or that to a renewal of the lease, whichever comes first.
-    wait_until("word that nobody listens", || {
+    // The reply to a piece or to a renewal of the lease says so, depending on which comes first.
+    wait_until("a reply that the caller no longer listens", || {
         ["events:appendProgress", "events:claim"]
             .iter()
             .any(|path| {

@@ -1,4 +1,4 @@
-//! When the backend is asked: by the schedule, after a wake-up, after an error, and at no other time.
+//! The times of polls: by the schedule, after a wake-up, after an error, and at no other time.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::harness::stepped_time::SteppedTime;
 
 const POLL: &str = "events:listForDevice";
 
-/// Between the polls of an idle device, by this schedule: the `waits` after the first polls, which open the session and
-/// the socket.
+/// Returns the waits between the polls of an idle device under this schedule. Skips the first polls, which open the
+/// session and the socket.
 async fn idle_polls(
     wakeup: WakeupMode,
     asked: bool,
@@ -69,7 +69,7 @@ async fn only_the_schedule_polls_an_idle_backend() {
         (WakeupMode::On, false, seconds(300)),
         (WakeupMode::On, true, seconds(7)),
     ] {
-        // The socket's first word makes a poll of its own.
+        // The first message of the socket causes a poll of its own.
         let skipped = usize::from(wakeup == WakeupMode::On);
         let waits = idle_polls(wakeup, asked, skipped, 6).await;
         let soon = waits.iter().any(|wait| *wait < least);
@@ -80,7 +80,7 @@ async fn only_the_schedule_polls_an_idle_backend() {
     }
 }
 
-/// However often an outage makes the look at everything open due, one attempt after the other is made.
+/// Checks that attempts to list the open requests run one at a time, however often an outage makes one due.
 #[tokio::test]
 async fn a_long_outage_does_not_multiply_the_looks_at_what_is_open() {
     let setup = RunnerFixture::with_unheld_polls("").await;
@@ -107,6 +107,6 @@ async fn a_long_outage_does_not_multiply_the_looks_at_what_is_open() {
         .await;
     let looks = relay.calls("events:listOpenIds").len();
     drop((runner, time));
-    // Attempts are five seconds apart on average; 15 looks fall due besides.
+    // Attempts are five seconds apart on average, and 15 scheduled listings come on top.
     assert!((30..120).contains(&looks), "{looks} looks in 300 s");
 }

@@ -1,4 +1,4 @@
-//! Neither the device's own token nor another secret leaves the machine, whichever way a tool comes upon it.
+//! Neither the device's own token nor another secret leaves the machine, by whichever tool reads it.
 
 use std::ffi::OsStr;
 
@@ -15,7 +15,7 @@ use crate::harness::wait::wait_for_some;
 async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
     let setup = RunnerFixture::new().await;
     let token_file = setup.setting.tokens().join("device");
-    // Once with the token that an earlier life left, once with one of a session that this life opened.
+    // Once with the token that an earlier process left, once with one of a session that this process opened.
     for reopened in [false, true] {
         if reopened {
             std::fs::remove_file(&token_file).expect("removed");
@@ -28,7 +28,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
             .to_owned();
         assert!(token.len() > 20, "a token: {}", token.len());
         setup.write("leak.txt", &format!("before {token} after\n"));
-        // Cut before it is masked, in the middle of the token.
+        // The line is cut before it is masked, in the middle of the token.
         setup.write(
             "long.txt",
             &format!("before {}{token}{}\n", ".".repeat(973), "-".repeat(3_000)),
@@ -79,7 +79,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
             let bytes = std::fs::read(file.expect("an entry").path()).expect("readable");
             assert!(
                 !String::from_utf8_lossy(&bytes).contains(&token),
-                "a kept output holds the token"
+                "a stored output holds the token"
             );
         }
         assert!(!runner.log().contains(&token), "the log holds the token");
@@ -97,7 +97,7 @@ async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
         .trim()
         .to_owned();
     setup.write("token", &token);
-    // The second half comes when the first is known to have been read: what stood before it is kept by then.
+    // The second half comes after the runner has read the first one: by then the text before it is stored.
     let command = "t=$(<token); printf 'before\\n%s' \"${t:0:20}\"; until [ -e go ]; do sleep 0.02; done; \
                    printf '%s\\nafter\\n' \"${t:20}\"; printf 'x%s' \"$t\" | base64";
     let id = setup.ask(ToolCall::bash(command)).await;
@@ -161,7 +161,7 @@ async fn what_a_shells_start_files_assign_behind_a_guard_is_masked() {
     std::fs::create_dir_all(&fish).expect("made");
     let fish_lines = "if status is-interactive\n  set -gx DB_PASSWORD 'fish-0123456789'\nend\n";
     std::fs::write(fish.join("config.fish"), fish_lines).expect("written");
-    // Neither a pipe nor a huge file holds the start up.
+    // Neither a pipe nor a huge file delays the start.
     rustix::fs::mkfifoat(rustix::fs::CWD, user_home.join(".zshrc"), 0o600.into()).expect("a pipe");
     let huge = std::fs::File::create(user_home.join(".zshenv")).expect("made");
     huge.set_len(1 << 40).expect("sparse");

@@ -1,4 +1,4 @@
-//! Shells in the background over the end of the runner: a crash ends none of them, a stop ends all.
+//! Background shells at the end of a runner: a crash ends none of them, a stop ends all.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::harness::running::{is_alive, processes_with_argument};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// Prints a line whenever it is told to, and says who it is.
+/// Prints a line for each new file `goN`, and writes its process id.
 const COUNTER: &str = "echo $$ > pid; n=0; while :; do until [ -e go$n ]; do sleep 0.02; done; echo line $n; n=$((n+1)); done";
 
 async fn begin_shell(setup: &RunnerFixture, command: &str) -> String {
@@ -28,7 +28,7 @@ async fn shell_status(setup: &RunnerFixture, args: serde_json::Value) -> String 
         .text()
 }
 
-/// The same, asked again until it shows this: one call waits for half a minute at most.
+/// Asks for the status until it contains these words: one call waits for half a minute at most.
 async fn status_with(setup: &RunnerFixture, args: serde_json::Value, words: &str) -> String {
     wait_for_some(words, async || {
         let shown = shell_status(setup, args.clone()).await;
@@ -43,7 +43,7 @@ async fn waited_for(setup: &RunnerFixture, pattern: &str) -> String {
     status_with(setup, args, &format!("\n{line}\n")).await
 }
 
-/// The handle that an answer names.
+/// Returns the output handle that an answer names.
 fn find_handle(text: &str) -> String {
     let from = text
         .find("out_")
@@ -61,7 +61,7 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
     let before = waited_for(&setup, "line 0").await;
     runner.kill();
     assert!(is_alive(&pid), "a crash does not end it");
-    // Printed while nobody reads.
+    // The shell prints this while no runner reads.
     setup.write("go1", "");
 
     let runner = setup.run();
@@ -108,7 +108,7 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
         .text();
     assert!(tasks.contains("sh_1"), "{tasks}");
 
-    // A second shell does not get the first one's name.
+    // A second shell gets a name of its own.
     assert!(
         begin_shell(&setup, "sleep 600")
             .await
@@ -214,7 +214,7 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
         "{killed:?}"
     );
     assert!(shell_status(&setup, json!({})).await.contains(words));
-    // It stays so.
+    // The state is the same after another crash.
     runner.kill();
     let _runner = setup.run();
     assert!(shell_status(&setup, json!({})).await.contains(words));
@@ -289,7 +289,7 @@ async fn a_stop_ends_shells_and_the_next_life_says_so() {
     let pid = setup.line("pid").await;
     runner.terminate();
     assert_eq!(runner.end().await.code, Some(0));
-    assert!(!is_alive(&pid), "nothing goes on unattended");
+    assert!(!is_alive(&pid), "a stop ends the shell");
     let _runner = setup.run();
     let listed = shell_status(&setup, json!({})).await;
     assert!(
@@ -333,7 +333,7 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
     let pid = setup.line("pid").await;
     runner.kill();
     setup.write("go", "");
-    // Seven megabytes do not fit into any pipe: it waits for a reader.
+    // Seven megabytes exceed the buffer of any pipe, so the shell waits for a reader.
     assert!(is_alive(&pid) && setup.read("done").is_empty());
     let _runner = setup.run();
     assert_eq!(setup.line("done").await, "0", "no broken pipe");
@@ -353,7 +353,7 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
         kept.contains("999999\t999999\n") && kept.contains("1000000\t1000000\n"),
         "{kept}"
     );
-    // Nobody else would: it outlives the runner of this test.
+    // The shell outlives the runner of this test, so the test ends it.
     setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
@@ -361,7 +361,7 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
     assert!(!is_alive(&pid));
 }
 
-/// Answers each line that is typed, and says who it is.
+/// Answers each typed line, and writes its process id.
 const ANSWERER: &str = "echo $$ > pid; while read -r line; do echo \"got $line\"; done";
 
 async fn begin_terminal(setup: &RunnerFixture) -> String {
@@ -399,7 +399,7 @@ async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner()
 
     let runner = setup.run();
     type_text(&setup, "two").await;
-    // A second time, from the process that holds it still.
+    // A second crash: the same process still holds the terminal.
     runner.kill();
     let _runner = setup.run();
     type_text(&setup, "three").await;

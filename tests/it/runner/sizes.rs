@@ -1,4 +1,4 @@
-//! Results at the limits of the wire.
+//! Results at the size limits of the backend and the network.
 
 use punie_engine::journal::RequestState;
 use serde_json::json;
@@ -7,7 +7,7 @@ use crate::harness::caller::ToolCall;
 use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 
-/// Refuses every payload above `limit`, naming that limit or not.
+/// Refuses every payload above `limit`, and may name that limit.
 fn refuse_above(
     limit: usize,
     named: bool,
@@ -86,7 +86,7 @@ async fn something_on_the_way_that_takes_less_gets_less() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_arguments_and_results_come_through_whole() {
     let setup = RunnerFixture::new().await;
-    // Many large requests that each grow when they are escaped: more than one page, and a long list of open work.
+    // Many large requests that grow when they are escaped: more than one page, and a long list of open requests.
     let content: String = "\"quoted\\ and \u{1f980}\"\n".repeat(20_000);
     let mut asked = Vec::new();
     for n in 0..12 {

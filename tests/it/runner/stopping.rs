@@ -1,4 +1,5 @@
-//! Being told to stop: what runs may finish, what does not is answered, and the backend learns that nobody is there.
+//! Stops of the runner: running calls may finish, the others are answered, and the backend learns that the device is
+//! away.
 
 use rustix::process::Signal;
 
@@ -22,7 +23,7 @@ async fn a_command_may_finish_within_the_grace() {
     setup
         .wait_for_state(&behind, punie_engine::journal::RequestState::Accepted)
         .await;
-    wait_for_some("the device to be seen", async || {
+    wait_for_some("the device to be online", async || {
         setup.caller.sees_online().await.then_some(())
     })
     .await;
@@ -42,9 +43,9 @@ async fn a_command_may_finish_within_the_grace() {
     );
     assert!(
         !setup.caller.sees_online().await,
-        "the last word is that it is away"
+        "the last heartbeat reports the device as away"
     );
-    // What had not begun waits for the next life.
+    // The call that had not started waits for the next process.
     assert_eq!(setup.read("behind"), "");
     setup.once().await;
     assert_eq!(setup.answer(&behind).await.outcome, "ok");
@@ -94,7 +95,7 @@ async fn a_stubborn_command_is_killed_and_answered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_request_to_stop_hurries() {
-    // Without the hurry this would take an hour.
+    // Without the second signal this would take an hour.
     let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 3600000\n").await;
     let runner = setup.run();
     let command = "trap '' INT TERM; echo $$ > child; while :; do sleep 1; done";
@@ -104,13 +105,13 @@ async fn a_second_request_to_stop_hurries() {
     runner.logs("asked to stop").await;
     runner.terminate();
     let ended = runner.end().await;
-    // On a busy machine the hurry may be over before all is done.
+    // On a busy machine the hurried stop may run out of time.
     let is_cut = ended
         .log
         .contains("the stop took too long and is cut short");
     assert_eq!(ended.code, Some(i32::from(is_cut)), "{ended:?}");
     wait_until("the command to end", || !is_alive(&child)).await;
-    // Whatever the hurry left undone, the next life answers.
+    // The next runner answers the calls that the hurried stop left.
     let _runner = setup.run();
     assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
 }
@@ -161,7 +162,7 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
             ended.log
         );
     }
-    // One that was not ends with its terminal, as ever. These tests may themselves be run with hangups ignored.
+    // A runner that does not ignore hangups ends with its terminal. The tests themselves may run with hangups ignored.
     let not_ignored = if cfg!(target_os = "linux") {
         "exec env --default-signal=HUP \"$0\" \"$@\""
     } else {

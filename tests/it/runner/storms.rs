@@ -1,5 +1,5 @@
-//! Everything at once: a way that loses, cuts and refuses, and a runner that is killed again and again at whatever
-//! moment. In the end each request has one result, no effect happened twice, and every conversation kept its order.
+//! A network that loses, cuts and refuses calls, and a runner that is killed at random moments. In the end each request
+//! has one result, no effect happened twice, and every conversation ran in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// Numbers that look random and are the same each time (xorshift64).
+/// Random numbers from a seed (xorshift64).
 struct SeededNumbers(u64);
 
 impl SeededNumbers {
@@ -27,7 +27,7 @@ const TALKS: usize = 3;
 const EACH: usize = 12;
 const LIVES: usize = 8;
 
-/// Asks for effects and reads in some conversations; the ids of the effects with their conversation and number.
+/// Sends effects and reads in some conversations. Returns the effects with conversation and number, and the reads.
 async fn ask_all(setup: &RunnerFixture) -> (Vec<(String, usize, usize)>, Vec<String>) {
     let (mut effects, mut reads) = (Vec::new(), Vec::new());
     for n in 0..EACH {
@@ -64,7 +64,7 @@ async fn run_storm(seed: u64) {
         .map(|effect| &effect.0)
         .chain(&reads)
         .collect();
-    // An idle runner makes a call every half a minute.
+    // An idle runner makes only one call every half a minute, so the storm also moves on when all is done.
     let all_done = || ids.iter().all(|id| relay.posts(id).1 > 0);
     for _ in 0..LIVES {
         let moment =

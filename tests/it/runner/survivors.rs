@@ -1,4 +1,4 @@
-//! What a killed runner leaves running: commands in the foreground are ended by the next life, daemons of theirs too.
+//! Processes that a killed runner leaves running: the next runner ends foreground commands and their daemons.
 
 use crate::harness::caller::ToolCall;
 use crate::harness::running::processes_with_argument;

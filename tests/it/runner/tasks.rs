@@ -1,4 +1,4 @@
-//! Tasks beside a conversation: their results outlive the runner, their effects do not repeat.
+//! Background tasks of a conversation: their results outlive the runner, and their effects do not repeat.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::harness::caller::{CallAnswer, ToolCall};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
-/// Starts a task; its id.
+/// Starts a task and returns its id.
 async fn start_task(setup: &RunnerFixture, command: &str) -> String {
     let args = json!({ "tool": "Bash", "args": { "command": command } });
     let answer = setup
@@ -27,7 +27,7 @@ async fn task_output(setup: &RunnerFixture, task: &str) -> CallAnswer {
         .await
 }
 
-/// Asks for the task's output until it says this.
+/// Waits until the task's output contains these words.
 async fn wait_for_output(setup: &RunnerFixture, task: &str, words: &str) -> CallAnswer {
     wait_for_some(&format!("the task to say {words:?}"), async || {
         let answer = task_output(setup, task).await;
@@ -135,7 +135,7 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
         .call_and_wait(ToolCall::new("TaskOutput", &args).of("talk"))
         .await;
     assert_eq!(again.text(), text);
-    // A number is given once, and the ids of earlier versions still name their tasks.
+    // A task number is used once, and the ids of earlier versions still name their tasks.
     let asked = json!({ "tool": "Bash", "args": { "command": "echo third" } });
     let id = setup.ask(ToolCall::new("Task", &asked).of("talk")).await;
     let begun = setup.answer(&id).await.text();

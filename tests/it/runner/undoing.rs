@@ -1,4 +1,4 @@
-//! The undo of commands of a runner that runs: in the background, and beside another runner.
+//! Undo of commands while a runner runs: of commands in the background, and beside another runner.
 
 use serde_json::json;
 

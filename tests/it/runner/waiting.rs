@@ -1,4 +1,4 @@
-//! `send` waits for its answer without asking for it again and again, and loses nothing when its socket goes.
+//! `send` waits for its answer without polling, and loses nothing when its socket closes.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::harness::proxy::{ConnectionFault, FaultyProxy};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
-/// Runs until a file is there.
+/// Prints, and runs until a file exists.
 const WAIT: &str =
     "echo begun > begun; echo first words; until [ -e go ]; do sleep 0.02; done; echo done";
 
@@ -87,7 +87,7 @@ async fn where_no_socket_can_be_had_the_answer_is_asked_for() {
     let send = start_send(&setup, &proxy.url, &["--progress"]);
     setup.line("begun").await;
     send.logs("first words\n").await;
-    wait_until("a question", || setup.faults.calls("events:getResult") > 0).await;
+    wait_until("a query", || setup.faults.calls("events:getResult") > 0).await;
     setup.write("go", "");
     expect_answer(&send.end().await);
     assert!(proxy.marked_requests() > 0, "a socket was tried");

@@ -1,4 +1,4 @@
-//! What the service manager hears: that the runner is up, that all of it moves, that it stops.
+//! Messages to the service manager: the runner is up, all of it makes progress, it stops.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -36,7 +36,7 @@ async fn the_service_manager_hears_that_all_is_well() {
     });
     let runner =
         RunnerInProcess::with_tools(&setup, tools, settings, |parts| parts.watchdog = watchdog);
-    wait_until("two words of well-being", || {
+    wait_until("two watchdog messages", || {
         hear().matches("WATCHDOG=1\n").count() >= 2
     })
     .await;

@@ -1,4 +1,4 @@
-//! What apply and revert refuse, and what is unchanged then.
+//! Applies and reverts that the runner refuses, and the files that stay unchanged.
 
 use serde_json::json;
 
@@ -95,7 +95,7 @@ async fn w59_a_batch_id_is_never_used_again() {
     write_file(&setup, "app/b.txt", "b agent\n").await;
     let second = text_of(&setup, "SelfModApply", json!({})).await;
     assert!(second.contains("batch 2 "), "{second}");
-    // A dropped staging says nothing about applied batches.
+    // Dropping staged files does not affect applied batches.
     write_file(&setup, "app/c.txt", "never applied\n").await;
     text_of(&setup, "SelfModRevert", json!({"discard_staged": true})).await;
     text_of(&setup, "SelfModRevert", json!({})).await;
@@ -123,7 +123,7 @@ async fn w57_one_damaged_feature_stops_neither_the_runner_nor_other_features() {
     let _runner = setup.run();
     let answer = call_tool(&setup, "SelfModStatus", json!({})).await;
     assert_eq!(answer.outcome, "error", "{answer:?}");
-    // Its agent changes no real file by mistake.
+    // The feature's agent cannot change a real file by mistake.
     let args = json!({"file_path": "app/a.txt", "content": "real\n"});
     let answer = call_tool(&setup, "Write", args.clone()).await;
     assert_eq!(answer.outcome, "error", "{answer:?}");
@@ -196,11 +196,11 @@ async fn a_second_feature_waits_until_nothing_is_staged() {
     let answer = call_tool(&setup, "SelfModStart", json!({"name": "Other"})).await;
     assert_eq!(answer.verdict(), ("error", "invalid_args"), "{answer:?}");
     assert!(answer.text().contains("1 staged file"), "{answer:?}");
-    // Another conversation does not drop them.
+    // Another conversation cannot drop the staged files.
     let args = json!({"feature_id": first, "discard_staged": true});
     let id = setup.ask(ask_of("SelfModRevert", &args).of("other")).await;
     assert_eq!(setup.answer(&id).await.verdict(), ("error", "invalid_args"));
-    // A file that is as it was counts no more, and the real one is seen again.
+    // A staged file that equals the real one counts no more, and the agent sees the real file again.
     edit_file(&setup, "app/a.txt", "two", "one").await;
     start_change(&setup).await;
     setup.write("app/a.txt", "by the user\n");

@@ -1,4 +1,4 @@
-//! Which files are staged, and how: links, bytes, modes, names, removals, moves.
+//! Staged files: links, bytes, modes, names, removals, moves.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -10,7 +10,7 @@ use super::{call_tool, edit_file, read_tree, stage_with_files, start_change, tex
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w61_bytes_that_are_no_text_survive_apply_revert_and_package() {
     let setup = stage_with_files().await;
-    // Latin-1: 0xE9 is no UTF-8.
+    // Latin-1: the byte 0xE9 is not UTF-8.
     let old = b"caf\xE9 one\r\nna\xEFve\r\n";
     std::fs::write(setup.file("app/latin.txt"), old).expect("written");
     let _runner = setup.run();
@@ -73,7 +73,7 @@ async fn w61_a_link_that_leads_out_of_the_root_is_not_written_through() {
     }
     assert_eq!(setup.read("other/x.txt"), "other\n");
     assert!(!setup.file("other/new.txt").exists());
-    // By its own name the file lies outside the root, and is an ordinary one.
+    // By its own name the file lies outside the root, so it is an ordinary file.
     write_file(&setup, "other/x.txt", "real\n").await;
     assert_eq!(setup.read("other/x.txt"), "real\n");
 }
@@ -178,7 +178,7 @@ async fn w61_a_removed_file_can_be_made_again_and_moved_onto() {
     assert!(made.contains("Staged: SelfModApply writes it"), "{made}");
     let patch = "*** Begin Patch\n*** Update File: app/c.txt\n*** Move to: app/b.txt\n@@\n-c one\n+c two\n*** End Patch\n";
     text_of(&setup, "ApplyPatch", json!({ "patch": patch })).await;
-    // A file that is only staged is found by a name with a prefix, too.
+    // A patch finds a file that is only staged, also by a name with a prefix.
     write_file(&setup, "app/new.txt", "new\n").await;
     let patch = "--- a/app/new.txt\n+++ b/app/new.txt\n@@ -1 +1 @@\n-new\n+newer\n";
     text_of(&setup, "ApplyPatch", json!({ "patch": patch })).await;
@@ -216,7 +216,7 @@ async fn w61_a_staged_change_is_told_as_staged_and_judged_by_the_staged_text() {
     let _runner = setup.run();
     start_change(&setup).await;
     write_file(&setup, "app/a.txt", "two\n").await;
-    // The mark is in the real file, but not in what this write would replace.
+    // The mask is in the real file, but not in the staged text that this write would replace.
     let args = json!({"file_path": "app/a.txt", "content": format!("three {MASK}\n")});
     let answer = call_tool(&setup, "Write", args).await;
     assert_eq!(answer.verdict(), ("error", "invalid_args"), "{answer:?}");
@@ -228,7 +228,7 @@ async fn w61_a_staged_change_is_told_as_staged_and_judged_by_the_staged_text() {
     assert_eq!(
         files.map_or(0, Vec::len),
         0,
-        "no file has changed: {answer:?}"
+        "no real file may change: {answer:?}"
     );
     let answer = call_tool(&setup, "Grep", json!({"pattern": "b", "path": "app/b.txt"})).await;
     assert_eq!(answer.verdict(), ("error", "not_found"), "{answer:?}");

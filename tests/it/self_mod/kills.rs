@@ -1,4 +1,4 @@
-//! A runner that is killed at each step of apply and revert: the next process finds the old state or the new one.
+//! A kill of the runner at each step of apply and revert: the next process finds the old state or the new one.
 
 use punie_engine::journal::RequestState;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::harness::caller::ToolCall;
 use crate::harness::relay::Relay;
 use crate::harness::stage::RunnerFixture;
 
-/// Every step, in the order in which they are reached. Apply and revert change three files.
+/// The failpoints of all steps, in the order of the steps. Apply and revert change three files.
 const POINTS: &[&str] = &[
     "selfmod.recorded=kill",
     "selfmod.beside=kill@1",
@@ -33,7 +33,7 @@ async fn stage_changes(setup: &RunnerFixture) {
     text_of(setup, "ApplyPatch", json!({ "patch": patch })).await;
 }
 
-/// Kills the runner at a point of this request. The next runner brings the new state about.
+/// Kills the runner at a failpoint of this request. Checks that the next runner completes the new state.
 async fn kill_and_recover(setup: &RunnerFixture, point: &str, ask: ToolCall, new: &Tree) {
     let relay = Relay::before(&setup.setting.url).await;
     let armed = setup.run_armed(&relay.url, point);
@@ -46,14 +46,14 @@ async fn kill_and_recover(setup: &RunnerFixture, point: &str, ask: ToolCall, new
     assert_eq!(
         read_tree(&setup.file("app")),
         left,
-        "{point}: a list of tools changes no file"
+        "{point}: listing the tools must change no file"
     );
     let runner = setup.run_at(&relay.url);
     let answer = setup.answer(&id).await;
     assert_eq!(answer.outcome, "ok", "{point}: {answer:?}");
     assert_eq!(read_tree(&setup.file("app")), *new, "{point}");
     setup.wait_for_state(&id, RequestState::Delivered).await;
-    assert_eq!(relay.posts(&id).1, 1, "{point}: one result was stored");
+    assert_eq!(relay.posts(&id).1, 1, "{point}: one result must be stored");
     drop(runner);
     let scratch = std::fs::read_dir(setup.setting.home.join("mods/scratch")).expect("a folder");
     assert_eq!(scratch.count(), 0, "{point}");

@@ -1,4 +1,4 @@
-//! Self-modification through the embedded backend with a real runner: what is staged, applied and reverted, by tools alone.
+//! Self-modification through the embedded backend with a real runner: staging, applying and reverting by tools alone.
 #![cfg(unix)]
 
 mod conflicts;
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::harness::caller::{CallAnswer, ToolCall};
 use crate::harness::stage::RunnerFixture;
 
-/// The root is a folder of the workspace.
+/// Sets the root to a folder of the workspace.
 const CONFIG: &str = "[self_mod]\nroot = \"app\"\n";
 
-/// A request of the agent whose changes are staged.
+/// Returns a call of the agent whose changes are staged.
 fn ask_of(tool: &str, args: &Value) -> ToolCall {
     ToolCall::new(tool, args)
         .of("modding")
@@ -29,7 +29,7 @@ async fn call_tool(setup: &RunnerFixture, tool: &str, args: Value) -> CallAnswer
     setup.answer(&id).await
 }
 
-/// Calls a tool as that agent, which succeeds; its text.
+/// Calls a tool as that agent, checks that it succeeds, and returns its text.
 async fn text_of(setup: &RunnerFixture, tool: &str, args: Value) -> String {
     let answer = call_tool(setup, tool, args).await;
     assert_eq!(answer.outcome, "ok", "{tool}: {answer:?}");
@@ -52,7 +52,7 @@ async fn write_file(setup: &RunnerFixture, file: &str, content: &str) {
     .await;
 }
 
-/// The id that SelfModStart gave.
+/// Starts a feature, and returns the id that SelfModStart gave.
 async fn start_change(setup: &RunnerFixture) -> String {
     let text = text_of(setup, "SelfModStart", json!({"name": "Theme"})).await;
     let id = text.split_whitespace().nth(1).expect("an id");
@@ -60,7 +60,7 @@ async fn start_change(setup: &RunnerFixture) -> String {
     id.to_owned()
 }
 
-/// The files of a folder with their bytes, in order.
+/// Returns the files of a folder with their bytes, in order.
 fn read_tree(root: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -79,7 +79,7 @@ fn read_tree(root: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// A stage with three files below the root.
+/// Sets up a workspace with three files below the root.
 async fn stage_with_files() -> RunnerFixture {
     let setup = RunnerFixture::with_config(CONFIG).await;
     std::fs::create_dir(setup.file("app")).expect("made");

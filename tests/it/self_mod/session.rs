@@ -1,4 +1,4 @@
-//! The whole course: start, edit, status, apply, break something, revert, package.
+//! A whole session: start, edit, status, apply, break something, revert, package.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
     }
     write_file(&setup, "app/new/d.txt", "d two\n").await;
 
-    // The agent sees what it staged, everybody else the real files.
+    // The agent sees its staged files. Other agents and conversations see the real files.
     let read = text_of(&setup, "Read", json!({"file_path": "app/a.txt"})).await;
     assert!(read.contains("a two"), "{read}");
     let glob = text_of(&setup, "Glob", json!({"pattern": "**/d.txt"})).await;
@@ -75,7 +75,7 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
     assert_eq!(setup.read("app/c.txt"), "c two\n");
     assert_eq!(setup.read("app/new/d.txt"), "d two\n");
 
-    // Write refuses what the conversation has not read in its present version.
+    // Write refuses a file if the conversation has not read its present version.
     text_of(&setup, "Read", json!({"file_path": "app/a.txt"})).await;
     write_file(&setup, "app/a.txt", "broken\n").await;
     text_of(&setup, "SelfModApply", json!({})).await;
@@ -106,7 +106,7 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
     assert_eq!(setup.read("app/b.txt"), "b one\n");
     assert!(
         !setup.file("app/new").exists(),
-        "its folder goes with the file"
+        "the revert must remove the file's folder"
     );
 }
 

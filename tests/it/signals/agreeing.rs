@@ -1,4 +1,4 @@
-//! CollectSignals: the owner agrees at this device, once for each category, and nobody else can.
+//! CollectSignals: only the owner can agree, at this device, once for each category.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ async fn agree_to_category(setup: &RunnerFixture, id: &str, category: &str) {
     assert_eq!(yes.code, Some(0), "{yes:?}");
 }
 
-/// Makes a project that was changed now.
+/// Creates a project that was changed just now.
 fn make_project(user: &Path, name: &str) {
     write_below(
         user,
@@ -79,11 +79,11 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
         text.contains("[REDACTED:secret]") && text.contains("Person-"),
         "{text}"
     );
-    // The owner sees exactly that.
+    // The preview shows the owner exactly this text.
     let previewed = setup.command(&["signals", "preview"]).await;
     assert_eq!(previewed.out.trim_end(), text.trim_end());
 
-    // Agreed once, it is not asked again, until it is withdrawn.
+    // After an agreement, no question follows until the owner withdraws it.
     let again = setup.ask(collect_call(&json!([]))).await;
     assert_eq!(setup.answer(&again).await.text(), text);
     let withdrawn = setup.command(&["signals", "withdraw"]).await;

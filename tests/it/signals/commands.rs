@@ -1,4 +1,4 @@
-//! `signals preview`, `collect` and the list, as a person uses them.
+//! `signals`, `signals preview` and `signals collect`, as a person uses them.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ async fn a_machine_without_any_source_says_so_for_each() {
     let text = read["text"].as_str().expect("a text");
     for source in sources {
         let name = source["source"].as_str().expect("a name");
-        // The package managers of the system count, too.
+        // The package managers of the system are a source as well.
         if name != "dev environment" {
             assert_eq!(source["state"], "absent", "{source}");
             let category = source["category"].as_str().expect("a category");
@@ -103,7 +103,7 @@ async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
         );
         assert_eq!(source["state"], "failed", "{source}");
     }
-    // A program that holds the lock does not keep its pages from being read.
+    // A database that another program holds locked can still be read.
     assert!(text.contains("- fox.example (40)"), "{read}");
 }
 
@@ -145,7 +145,7 @@ async fn a_person_agrees_at_the_terminal_and_withdraws() {
     let line: Value = serde_json::from_str(&recorded).expect("one line");
     assert_eq!(line["text"], given["consentText"]);
     assert_eq!(line["act"], "given");
-    // Without a terminal now, since the consent holds.
+    // No terminal is needed now, since the consent is valid.
     let collected = setup.command(&["signals", "collect"]).await;
     assert_eq!(collected.code, Some(0), "{collected:?}");
     let previewed = setup.command(&["signals", "preview"]).await;

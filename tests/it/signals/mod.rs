@@ -1,4 +1,4 @@
-//! User signals: the command, the tool, and what is opened for them.
+//! User signals: the command, the tool, and the files that they open.
 
 mod agreeing;
 mod commands;
@@ -20,7 +20,7 @@ fn write_below(folder: &Path, path: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     path
 }
 
-/// Makes a history of Chrome in which a page was visited so often in the last days.
+/// Creates a Chrome history in which a page was visited this many times a day ago.
 fn make_chrome_history(home: &Path, title: &str, visits: u32) -> PathBuf {
     let path = write_below(home, ".config/google-chrome/Default/History", "");
     let database = rusqlite::Connection::open(&path).expect("a database");
@@ -42,7 +42,7 @@ fn make_chrome_history(home: &Path, title: &str, visits: u32) -> PathBuf {
     path
 }
 
-/// Starts `signals` with these words for a user with this folder and no programs of the system.
+/// Starts `signals` with these arguments for a user with this home folder and no system applications.
 fn start_signals(setup: &RunnerFixture, user: &Path, words: &[&str]) -> RunningProgram {
     let args = [&["signals"], words].concat();
     let variables = [

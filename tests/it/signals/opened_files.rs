@@ -1,4 +1,4 @@
-//! The files that are opened, as the kernel reports them.
+//! The files that signals open, as the kernel reports them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ const FILES: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Reports what is opened below a folder.
+/// Records which paths are opened below a folder.
 struct OpenLog {
     _watcher: RecommendedWatcher,
     events: Receiver<Event>,
@@ -56,12 +56,12 @@ impl OpenLog {
             events,
             folder: folder.to_owned(),
         };
-        // Setting up the watches opens folders, too.
+        // Setting up the watches opens folders too: discard those events.
         log.list_opened();
         log
     }
 
-    /// Returns what was opened since the last call.
+    /// Returns the paths that were opened since the last call.
     fn list_opened(&self) -> BTreeSet<PathBuf> {
         let end = self.folder.join("end-of-log");
         std::fs::write(&end, "").expect("written");

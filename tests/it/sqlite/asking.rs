@@ -1,4 +1,4 @@
-//! SqliteQuery asked: what it answers, and what it says when the question is wrong.
+//! SqliteQuery with queries that only read: its answers, and its errors for wrong queries.
 
 use std::fs;
 
@@ -42,7 +42,7 @@ async fn json_and_csv_are_what_their_readers_expect() {
         (&answer["row_count"], &answer["more"]),
         (&json!(3), &Value::Null)
     );
-    // What does not fit is left out by whole rows.
+    // If the answer is too long, whole rows are left out.
     let many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 900) SELECT i, 'xxxxxxxxxx' FROM c";
     let args = json!({"query": many, "format": "json", "limit": 1000, "max_chars": 4_000});
     let answer: Value = serde_json::from_str(&setup.answer(args).await).expect("JSON");
@@ -315,7 +315,7 @@ async fn a_view_without_end_is_described_and_not_counted() {
 #[tokio::test]
 async fn a_secret_is_masked_before_its_text_is_cut() {
     let setup = SqliteFixture::new("CREATE TABLE t (a);");
-    // The cut after 200 characters, or 20,000, goes through the secret; so does that of a definition.
+    // The cut after 200 or 20,000 characters falls inside the secret, and so does the cut of a definition.
     for (before, format) in [(190, "table"), (19_990, "json"), (19_990, "csv")] {
         let long = format!("{}{SECRET}{}", "x".repeat(before), "y".repeat(200));
         let args = json!({"query": "SELECT ? AS a", "params": [long], "format": format, "max_chars": 60_000});
@@ -355,7 +355,7 @@ async fn a_spatial_index_is_read_without_leave_to_write() {
     assert!(rows.contains("here"), "{rows}");
     assert!(
         setup.answer(json!({})).await.contains("places"),
-        "the overview knows it"
+        "the overview lists the table"
     );
     let before = setup.files();
     for change in [

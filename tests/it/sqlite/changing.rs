@@ -1,4 +1,4 @@
-//! SqliteQuery with mode=rw: what it changes, what it refuses, and that a failure leaves nothing behind.
+//! SqliteQuery with mode=rw: its changes, its refusals, and the rollback after a failure.
 
 use std::fs;
 use std::sync::mpsc::channel;
@@ -15,7 +15,7 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::tools::{call_with, reply_text};
 
 impl SqliteFixture {
-    /// A statement with mode=rw.
+    /// Runs a statement with mode=rw.
     async fn change(&self, query: &str) -> String {
         self.answer(json!({"query": query, "mode": "rw"})).await
     }
@@ -264,7 +264,7 @@ async fn a_change_that_fails_leaves_nothing_behind() {
     assert_eq!(setup.files(), before);
 }
 
-/// An insert of so many rows that it cannot end by itself in a test.
+/// An insert that never ends by itself.
 const ENDLESS: &str = "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c WHERE i % 1000 = 0";
 
 #[tokio::test]
@@ -317,11 +317,11 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
         answer.expect_err("a cancel").stable_code(),
         ErrorCode::Cancelled
     );
-    // One that waits gets its turn when the lock is given up.
+    // A change that waits is made once the lock is released.
     let (asked, told) = channel();
     let holder = std::thread::spawn(move || {
-        told.recv().expect("a word");
-        other.execute_batch("COMMIT").expect("given up");
+        told.recv().expect("a signal from the test");
+        other.execute_batch("COMMIT").expect("the lock is released");
     });
     let waiting = call_with(
         &setup.tools,
@@ -329,7 +329,9 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
         args,
         ToolContext::for_detached_call(RequestId::new()),
     );
-    let (answer, ()) = tokio::join!(waiting, async { asked.send(()).expect("heard") });
+    let (answer, ()) = tokio::join!(waiting, async {
+        asked.send(()).expect("the lock holder receives it")
+    });
     let reply = answer.expect("a change");
     assert!(
         reply_text(&reply).contains("1 row affected"),

@@ -1,4 +1,4 @@
-//! SqliteQuery and the files it opens: only databases inside the workspace, and no trace beside them.
+//! The files that SqliteQuery opens: only databases inside the workspace, with no new files beside them.
 
 use std::fs;
 
@@ -137,7 +137,7 @@ async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
     writer
         .execute_batch("INSERT INTO t VALUES (41)")
         .expect("a write");
-    // What a killed program leaves, had its -shm been lost: as after a copy of the folder.
+    // The files of a killed program without its -shm, as after a copy of the folder.
     for ending in ["", "-wal"] {
         fs::copy(
             setup.path(&format!("app.db{ending}")),
@@ -203,7 +203,10 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
         }
     }
     drop(flip);
-    assert!(found > 0, "a query that never gives a row shows nothing");
+    assert!(
+        found > 0,
+        "at least one query returns the row inside the workspace"
+    );
 }
 
 #[tokio::test]
@@ -235,7 +238,7 @@ async fn a_database_that_stays_locked_is_read_from_a_snapshot() {
 async fn what_a_killed_program_left_unfinished_is_not_shown() {
     let setup = SqliteFixture::new("CREATE TABLE t (a); INSERT INTO t VALUES (7);");
     let other = Connection::open(setup.path("app.db")).expect("a program");
-    // A cache of a few pages has to write into the database before the transaction ends.
+    // With a cache of two pages, SQLite writes into the database before the transaction ends.
     other
         .execute_batch("PRAGMA cache_size = 2; BEGIN; UPDATE t SET a = 8; CREATE TABLE u (b); INSERT INTO u WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 300) SELECT randomblob(1000) FROM c;")
         .expect("a change under way");
@@ -250,7 +253,7 @@ async fn what_a_killed_program_left_unfinished_is_not_shown() {
     let before = setup.files();
     assert!(
         before["left.db-journal"].len() > 512,
-        "a journal to go back by"
+        "the journal holds pages to roll back"
     );
     let answer = setup
         .answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"}))

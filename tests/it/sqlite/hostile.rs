@@ -1,4 +1,4 @@
-//! SqliteQuery and statements that want more than to be answered: refused, stopped, or shown without harm.
+//! SqliteQuery with hostile statements and data: it refuses them, stops them, or shows them without harm.
 
 use punie_core::ids::RequestId;
 use punie_tool::ToolContext;
@@ -103,7 +103,7 @@ async fn hostile_statements_are_refused() {
     assert!(!outside.exists());
 }
 
-/// Each is refused with this code, and leaves the folder as it is.
+/// Checks that each query is refused with its code and leaves the folder unchanged.
 async fn all_refused(queries: &[(String, ErrorCode)]) {
     let setup = SqliteFixture::new(USERS);
     let before = setup.files();
@@ -158,7 +158,7 @@ async fn h82_load_extension_fts3_tokenizer_and_writable_schema_are_refused() {
         ("SELECT fts3_tokenizer('simple')", ErrorCode::PolicyDenied),
         ("PRAGMA writable_schema = 1", ErrorCode::PolicyDenied),
         ("PRAGMA trusted_schema = 1", ErrorCode::PolicyDenied),
-        // The shell of SQLite has these, SQLite itself has not.
+        // Only the shell of SQLite has these functions.
         ("SELECT readfile('/etc/passwd')", ErrorCode::InvalidArgs),
         ("SELECT writefile('/tmp/x', 'y')", ErrorCode::InvalidArgs),
     ];
@@ -279,7 +279,7 @@ async fn h89_text_that_is_no_text_is_shown_safely() {
 #[tokio::test]
 async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
     let setup = SqliteFixture::new(USERS);
-    // Each is one step of SQLite's that takes minutes or hours.
+    // Each is a single step of SQLite that takes minutes or hours.
     let endless = [
         "SELECT instr(zeroblob(15000000), CAST(zeroblob(7000000) || x'01' AS BLOB))",
         "SELECT replace(hex(zeroblob(1000000)), hex(zeroblob(500000)) || '1', '')",
@@ -293,7 +293,7 @@ async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
                 ErrorCode::Timeout,
                 "{query}: {refused}"
             );
-            // Before it began, it could be.
+            // A query whose limit ends before this step begins can still be interrupted.
             let words = "cannot interrupt";
             refused.model_text().contains(words).then_some(())
         })

@@ -1,4 +1,4 @@
-//! SqliteQuery while other calls and other programs are at the same file: its locks hold until it is done with them.
+//! SqliteQuery while other calls and other programs use the same file: its locks hold until it releases them.
 
 use std::process::Command;
 
@@ -13,10 +13,11 @@ use serde_json::json;
 use super::SqliteFixture;
 use crate::harness::tools::{build_registry, call_tool, call_with, reply_text};
 
-/// Where the other program finds the database.
+/// The environment variable with the path of the database for the other program.
 const NAMED: &str = "PUNIE_TEST_DATABASE";
 
-/// What another program comes to that writes to the database: a process of its own, since locks are the process's.
+/// Returns true if another program can write to the database. It is another process, because these locks belong to a
+/// process.
 fn another_program_writes(setup: &SqliteFixture) -> bool {
     let program = Command::new(std::env::current_exe().expect("this program"))
         .args([
@@ -44,13 +45,13 @@ fn only_by_name_alone_another_program() {
     let connection = Connection::open(path).expect("a database");
     connection
         .busy_timeout(std::time::Duration::ZERO)
-        .expect("no patience");
+        .expect("the timeout is set");
     connection
         .execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES ('theirs'); COMMIT;")
         .expect("a change");
 }
 
-/// An insert that writes at once, and that no test waits for.
+/// An insert that writes its first row at once and never ends by itself.
 const ENDLESS: &str = "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c WHERE i = 1 OR i % 100000 = 0";
 
 #[tokio::test]
@@ -81,7 +82,7 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
         found.expect("a search");
         setup.answer(json!({"query": "SELECT a FROM t"})).await;
         let after = another_program_writes(&setup);
-        // Before anything is asserted: the change would go on under a test that failed.
+        // Cancels before any assertion, because the change would go on after a failed test.
         cancel.cancel();
         (before, after)
     };
@@ -93,7 +94,7 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
         refused.model_text().contains("Nothing was changed"),
         "{refused}"
     );
-    assert!(another_program_writes(&setup), "the lock is given up");
+    assert!(another_program_writes(&setup), "the lock is released");
     let rows = setup.answer(json!({"query": "SELECT a FROM t"})).await;
     assert!(
         rows.starts_with("a\n------\nours\ntheirs\n[2 rows]"),
@@ -119,7 +120,7 @@ async fn a_change_is_made_although_a_reader_was_there_first_and_is_done() {
         while !setup.path("app.db-journal").exists() {
             tokio::task::yield_now().await;
         }
-        reader.execute_batch("COMMIT").expect("an end");
+        reader.execute_batch("COMMIT").expect("the reader ends");
     };
     let (answer, ()) = tokio::join!(changing, meanwhile);
     let answer = answer.expect("a change");
@@ -149,10 +150,10 @@ async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
         while !journal.exists() {
             tokio::task::yield_now().await;
         }
-        // Its removal, which is what commits, will fail.
+        // SQLite commits by removing the journal, and it cannot remove a folder.
         std::fs::rename(&journal, setup.path("aside")).expect("a rename");
         std::fs::create_dir(&journal).expect("a folder");
-        reader.execute_batch("COMMIT").expect("an end");
+        reader.execute_batch("COMMIT").expect("the reader ends");
     };
     let (answer, ()) = tokio::join!(changing, meanwhile);
     let refused = answer.expect_err("an error");

@@ -1,4 +1,4 @@
-//! SqliteQuery on real databases: a desk to ask from, and a file a matter.
+//! Tests of SqliteQuery on real databases, and their fixture.
 
 mod asking;
 mod changing;
@@ -34,7 +34,7 @@ const USERS: &str = "
     INSERT INTO users VALUES (1, 'ann', 9007199254740993, x'89504e470d0a1a0a0000'), (2, 'bob', NULL, NULL), (3, 'cy', -1, x'01');
 ";
 
-/// What a desk knows as one of the owner's secrets.
+/// One of the owner's secrets, which the fixture's redactor masks.
 const SECRET: &str = "zq81Kf93hfLw02mXbT75vRcD";
 
 struct SqliteFixture {
@@ -80,13 +80,13 @@ impl SqliteFixture {
         }
     }
 
-    /// Every file of the workspace with its size: to see that nothing was left or changed.
+    /// The content of every file in the workspace, to check that none was added or changed.
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
         read_contents(self.dir.path())
     }
 }
 
-/// The tools of a desk, with another worker.
+/// Builds the tools of a fixture with another worker.
 #[cfg(target_os = "linux")]
 fn registry_with_worker(setup: &SqliteFixture, worker: WorkerProgram) -> ToolRegistry {
     registry_in(setup.dir.path(), setup.scratch.path(), worker)

@@ -1,5 +1,5 @@
-//! SqliteQuery and what SQLite does with files beside a statement's own words: a journal that names another file,
-//! sorts that go to the disk, values that fill the memory.
+//! The files and the memory that SQLite uses besides the database of a statement. Examples are a journal that names
+//! another file, sorts on the disk, and large values.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use super::SqliteFixture;
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const SECTOR: usize = 512;
 
-/// A rollback journal that is hot: the first page as it is, and after it the name of a super-journal, if one is given.
-/// The layout is that of "The Rollback Journal" in SQLite's description of its file format.
+/// Builds a hot rollback journal: the first page unchanged, and the name of a super-journal if `names` is given.
+/// SQLite's description of its file format has this layout under "The Rollback Journal".
 fn hot_journal(database: &Path, names: Option<&Path>) -> Vec<u8> {
     let bytes = fs::read(database).expect("a database");
     let page_size = u32::from(u16::from_be_bytes([bytes[16], bytes[17]]));
@@ -51,7 +51,7 @@ fn hot_journal(database: &Path, names: Option<&Path>) -> Vec<u8> {
     out
 }
 
-/// A desk whose database has such a journal, and a file outside of the workspace that the journal may name.
+/// Sets up a database, and a folder and a file outside of the workspace that its journal may name.
 fn hostile_desk() -> (SqliteFixture, tempfile::TempDir, PathBuf) {
     let setup = SqliteFixture::new("CREATE TABLE t (x); INSERT INTO t VALUES (41);");
     let outside = tempfile::tempdir().expect("a folder");
@@ -138,7 +138,7 @@ async fn a_journal_that_names_a_pipe_does_not_stop_the_query() {
 async fn a_journal_that_names_no_other_file_is_rolled_back_as_ever() {
     let (setup, _outside, _victim) = hostile_desk();
     let journal = hot_journal(&setup.path("app.db"), None);
-    // The page as it was before the change that nobody finished.
+    // The journal holds the page from before an unfinished change.
     let mut damaged = fs::read(setup.path("app.db")).expect("a database");
     damaged[100..300].fill(0xff);
     fs::write(setup.path("app.db"), damaged).expect("a database");
@@ -184,7 +184,7 @@ async fn an_empty_file_with_a_log_beside_it_keeps_both() {
 #[tokio::test]
 async fn a_sort_that_would_fill_the_disk_is_stopped_and_says_what_to_do() {
     let setup = SqliteFixture::new("CREATE TABLE t (x);");
-    // Some 400 MB to be sorted.
+    // The rows to sort are some 400 MB.
     let query = "WITH RECURSIVE c(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM c WHERE x < 1000)
         SELECT x, hex(zeroblob(200000)) y FROM c ORDER BY y DESC, x DESC";
     let refused = setup
@@ -194,7 +194,7 @@ async fn a_sort_that_would_fill_the_disk_is_stopped_and_says_what_to_do() {
     for part in ["256 MB", "temporary", "index", "LIMIT"] {
         assert!(refused.model_text().contains(part), "{part}: {refused}");
     }
-    // What fits is sorted through the disk as ever.
+    // A sort below the limit still uses the disk.
     let query = query.replace("1000)", "300)");
     let answer = setup
         .answer(json!({"query": query, "timeout_ms": 120_000, "limit": 1}))
@@ -230,12 +230,12 @@ async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() 
             assert!(refused.model_text().contains(part), "{part}: {refused}");
         }
     }
-    // A statement with few functions has the whole room for one value.
+    // A statement with few functions may use the whole limit for one value.
     let answer = setup
         .answer(json!({"query": "SELECT length(hex(zeroblob(7500000))) AS n"}))
         .await;
     assert!(answer.contains("15000000"), "{answer}");
-    // As many columns with values of the usual sizes are no matter.
+    // As many columns with values of usual sizes are accepted.
     let query = format!(
         "SELECT {}",
         wide("replace(hex(zeroblob(1000)), '00', 'aaaa')")

@@ -1,4 +1,4 @@
-//! The process in which SqliteQuery's statements run: what it has, and what it is kept from.
+//! The process in which SqliteQuery's statements run: its environment and its restrictions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::harness::tools::call_with;
 const ENDLESS: &str =
     "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c";
 
-/// The worker that works in this folder, by its entry in /proc.
+/// The /proc entry of the worker whose working directory is this folder.
 fn find_worker(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().expect("a folder");
     let processes = fs::read_dir("/proc")

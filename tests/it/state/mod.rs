@@ -1,4 +1,4 @@
-//! The state tools: what outlives a call. A file a tool, with what they share here.
+//! The state tools, whose data outlives a call: one file per tool, and their shared helpers.
 
 mod read_output;
 mod task;
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::harness::tools::{build_registry, call_tool, reply_text};
 
-/// ReadOutput's answer.
+/// Calls ReadOutput and returns its answer.
 pub async fn read_output(store: &OutputStore, args: Value) -> String {
     let tools = build_registry(state_tools(store));
     reply_text(
@@ -44,7 +44,7 @@ fn state_tools(outputs: &OutputStore) -> Vec<ToolEntry> {
     })
 }
 
-/// A board whose tasks stand as the test says.
+/// A task board with tasks in the states that the test sets.
 #[derive(Default)]
 struct FixedTasks {
     view: Mutex<Option<TaskView>>,

@@ -1,4 +1,4 @@
-//! ReadOutput: pages, the tail, the lines that match, and what it refuses.
+//! ReadOutput: pages, the tail, matching lines, and refusals.
 
 use punie_core::ids::RequestId;
 use punie_tool::{CallLane, ErrorCode, ToolContext, ToolEffect};

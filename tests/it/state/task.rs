@@ -1,4 +1,5 @@
-//! Task: what it refuses before anything is promised. That tasks run and outlive the runner is shown beside the runner.
+//! Task: calls that it refuses before it starts anything. Running tasks, and tasks that outlive the runner, are tested
+//! in `runner::tasks`.
 
 use punie_tool::{ErrorCode, ToolEffect};
 use serde_json::json;

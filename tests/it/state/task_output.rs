@@ -1,4 +1,4 @@
-//! TaskOutput over a board of the test's own: what it shows of each state, and from which cursor on.
+//! TaskOutput over the test's own task board: the text for each state, and the cursor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl TaskFixture {
     }
 }
 
-/// The cursor that an answer names.
+/// Parses the cursor that an answer names.
 fn parse_cursor(answer: &str) -> u64 {
     let (_, behind) = answer.rsplit_once("since=").expect("a cursor");
     behind

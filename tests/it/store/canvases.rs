@@ -1,4 +1,4 @@
-//! Canvases: written from the template after everything was checked.
+//! Canvases: the tool checks everything before it writes them from the template.
 
 use serde_json::{Value, json};
 
@@ -30,10 +30,10 @@ async fn w56_a_canvas_is_written_from_the_template() {
     let written = super::read_files(&store.home.join("apps"));
     assert!(
         !written.keys().any(|name| name.contains("node_modules")),
-        "nothing was run"
+        "the installation must run nothing"
     );
 
-    // Without an id of its own, the name or the package gives it.
+    // Without an id of its own, the canvas gets the name or the package's id.
     assert_eq!(
         store
             .install(INSTALL, &json!({"packageId": "pack", "name": "plain"}))

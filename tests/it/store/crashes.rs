@@ -8,7 +8,7 @@ use super::{ENABLED, read_files, render_files, skill_package, theme_package};
 use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 
-/// One kind of package for these tests.
+/// One kind of package, with an old and a new version.
 struct PackageCase {
     kind: &'static str,
     id: &'static str,
@@ -39,7 +39,7 @@ fn package_cases() -> [PackageCase; 2] {
     ]
 }
 
-/// What is in place.
+/// Renders the installed files of this kind of package.
 fn installed_state(setup: &RunnerFixture, case: &PackageCase) -> String {
     let folder = setup.setting.home.join(case.place);
     if folder.exists() {
@@ -54,7 +54,8 @@ async fn run_program(setup: &RunnerFixture, args: &[&str]) {
     assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
 }
 
-/// Kills a command at a point, and checks what is in place then, after the next start, and that nothing else is left.
+/// Kills a command at a failpoint. Checks the installed files after the kill and after the next start, and that nothing
+/// else is left.
 async fn kill_and_check(
     setup: &RunnerFixture,
     case: &PackageCase,
@@ -72,7 +73,7 @@ async fn kill_and_check(
     assert!(now == before || now == after, "{point}: {now}");
     setup.once().await;
     let now = installed_state(setup, case);
-    // Before there is a record nothing has begun; with one, the next start finishes it.
+    // Without a record, nothing has begun. With one, the next start completes the change.
     let expected = if point.starts_with("packages.staged") {
         &*before
     } else {
@@ -93,7 +94,7 @@ async fn kill_and_check(
     assert_eq!(removed.count(), known, "{point}");
 }
 
-/// The state of the home after a command without a kill, in a home of its own.
+/// Runs these commands without a kill, in a home of their own, and returns the installed files.
 async fn final_state(case: &PackageCase, steps: &[Vec<String>]) -> String {
     let setup = RunnerFixture::with_unpaired_device(ENABLED).await;
     for step in steps {
@@ -123,7 +124,7 @@ async fn check_change(
         let change: Vec<&str> = change.iter().map(String::as_str).collect();
         let point = format!("packages.{point}=kill");
         kill_and_check(&setup, case, &change, &point, &after).await;
-        // It works as if nothing had been.
+        // The next install works as if there had been no kill.
         let again = setup
             .command(&["--json", "call", case.tool, &case.new.to_string()])
             .await;

@@ -1,4 +1,4 @@
-//! Two homes side by side, and a user's folder with a third: each has its own packages.
+//! Two homes side by side, and a third in the user's folder: each has its own packages.
 
 use std::ffi::OsStr;
 
@@ -15,9 +15,8 @@ async fn w58_every_path_is_of_the_given_home() {
     let user = folder.path().join("user");
     let homes = ["a", "b"].map(|name| folder.path().join(name));
     for home in homes.iter().chain([&user.join(".punie")]) {
-        std::fs::create_dir_all(home.join("skills/notes")).expect("made");
+        std::fs::create_dir_all(home).expect("made");
         std::fs::write(home.join("config.toml"), super::ENABLED).expect("written");
-        std::fs::remove_dir_all(home.join("skills")).expect("removed");
     }
     std::fs::create_dir_all(user.join(".punie/skills/notes")).expect("made");
     std::fs::write(user.join(".punie/skills/notes/SKILL.md"), "The user's.\n").expect("written");
@@ -56,10 +55,10 @@ async fn w58_every_path_is_of_the_given_home() {
     assert_eq!(
         render_files(&read_files(&user)),
         before,
-        "the user's folder is untouched"
+        "the user's folder must not change"
     );
     assert!(
         !setup.setting.home.join("apps").exists(),
-        "and so is the third home"
+        "the runner's own home must not change"
     );
 }

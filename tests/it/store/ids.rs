@@ -1,4 +1,4 @@
-//! Ids and paths: what could leave its folder is refused, and nothing is changed.
+//! Ids and paths that could leave their folder: the tools refuse them, and change nothing.
 
 use serde_json::{Value, json};
 
@@ -109,5 +109,5 @@ async fn w54_a_link_on_the_way_is_not_followed() {
     let left: Vec<_> = std::fs::read_dir(elsewhere.path())
         .expect("a folder")
         .collect();
-    assert_eq!(left.len(), 1, "only the owner's file is there");
+    assert_eq!(left.len(), 1, "only the owner's file may be there");
 }

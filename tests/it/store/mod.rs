@@ -1,4 +1,4 @@
-//! The tools for packages: what they install, refuse, replace and remove, over crashes and beside the owner's own files.
+//! The tools that install, refuse, replace and remove packages, also after crashes and beside the owner's own files.
 
 mod canvases;
 mod crashes;
@@ -21,10 +21,10 @@ use tempfile::TempDir;
 
 use crate::harness::tools;
 
-/// The configuration that switches the tools on.
+/// The configuration that enables the tools.
 const ENABLED: &str = "[store]\nenabled = true\n";
 
-/// The tools over a home of the test's own.
+/// The package tools with a home of the test's own.
 struct StoreFixture {
     home: PathBuf,
     tools: ToolRegistry,
@@ -52,14 +52,14 @@ impl StoreFixture {
         }
     }
 
-    /// What an installation says of itself.
+    /// Installs a package, and returns the tool's result, such as `installed`.
     async fn install(&self, tool: &str, args: &Value) -> String {
         let said = self.call(tool, args).await;
         let said = said.unwrap_or_else(|error| panic!("{}: {args}", error.model_text()));
-        said["result"].as_str().expect("a word").to_owned()
+        said["result"].as_str().expect("a text").to_owned()
     }
 
-    /// The code and the text of a refusal; everything in the home is as before.
+    /// Checks that a tool refuses a call and changes nothing in the home. Returns the code and the text of the refusal.
     async fn refused(&self, tool: &str, args: &Value) -> (String, String) {
         let before = read_files(&self.home);
         let error = self.call(tool, args).await.expect_err(&args.to_string());
@@ -85,7 +85,7 @@ impl StoreFixture {
     }
 }
 
-/// Every file below a folder with its content, but for lock files; links by their targets.
+/// Reads every file below a folder, except lock files. The content of a link is its target.
 fn read_files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fn walk(top: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
         for entry in std::fs::read_dir(folder).expect("a folder") {

@@ -1,4 +1,4 @@
-//! Plugins, and skills with secrets: nothing of them is installed without the owner's yes.
+//! Plugins, and skills with secrets: the tools install neither without the owner's yes.
 #![cfg(target_os = "linux")]
 
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ async fn a_plugin_is_written_with_its_manifest_and_checked_before() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w55_a_plugin_is_a_question_with_its_declared_access() {
-    // A rule that allows whatever writes says nothing about programs.
+    // A rule that allows all tools that write does not allow programs.
     let setup = RunnerFixture::with_config(ENABLED).await;
     let rules = "[[rule]]\nname = \"all-writes\"\ndecision = \"allow\"\ntools = [\"writes\"]\n";
     std::fs::write(setup.setting.home.join("policy.toml"), rules).expect("written");
@@ -105,7 +105,7 @@ async fn w55_a_plugin_is_a_question_with_its_declared_access() {
         assert_eq!(setup.answer(&id).await.outcome, outcome);
     }
     assert!(setup.setting.home.join("plugins/probe/server.sh").exists());
-    // A yes for the conversation is one to these arguments.
+    // A yes for the conversation covers only these arguments.
     let mut other = plugin_package();
     other["files"]["server.sh"] = json!("#!/bin/sh\n");
     let id = setup.ask(ToolCall::new(INSTALL, &other).of("talk")).await;
@@ -129,7 +129,7 @@ async fn a_caller_cannot_allow_a_plugin_of_which_it_saw_a_part() {
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     assert!(!setup.setting.home.join("plugins/probe").exists());
-    // The person at the device reads all of it.
+    // The person at the device can read all of it.
     let id = setup.ask(ToolCall::new(INSTALL, &args)).await;
     let listed = setup.listed_question().await;
     for word in ["show", "allow"] {

@@ -1,4 +1,4 @@
-//! Skills and themes: what is written, what is refused beside the owner's files, and updates.
+//! Skills and themes: the written files, refusals beside the owner's files, and updates.
 
 use punie_home::{CopyTexts, Home, load_skills};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ async fn w55_a_skill_with_a_head_is_written_as_given_and_must_load() {
     ] {
         let args = json!({"skillId": "other", "name": "Other", "markdown": markdown});
         if markdown.is_empty() {
-            // A head is written, so there is something to load.
+            // The tool writes a head, so that the skill loads.
             assert_eq!(
                 store.install("InstallSkillPackage", &args).await,
                 "installed"
@@ -149,7 +149,7 @@ async fn w55_arguments_with_another_hash_are_not_installed() {
     let (code, text) = store.refused("InstallSkillPackage", &args).await;
     assert_eq!(code, "invalid_args");
     assert!(text.contains("is expected"), "{text}");
-    // As `jq -jcS 'del(.sha256)' | sha256sum` has it.
+    // As `jq -jcS 'del(.sha256)' | sha256sum` computes it.
     let canonical = r##"{"markdown":"# Notes\n\nOne.\n","name":"Notes","packageId":"pack","skillId":"notes","version":"1.0.0"}"##;
     let hash = punie_core::ids::to_hex(&<sha2::Sha256 as sha2::Digest>::digest(canonical));
     args["sha256"] = json!(hash);

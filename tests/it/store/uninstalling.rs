@@ -1,4 +1,4 @@
-//! Uninstalls, and bringing back what was removed.
+//! Uninstalling packages, and restoring them.
 
 use punie_core::clock::{Clock, ExpiryClock};
 use serde_json::json;
@@ -83,7 +83,7 @@ async fn w54_what_was_removed_comes_back_with_the_owners_changes() {
     );
     assert_eq!(render_files(&read_files(&folder)), before);
 
-    // It is a package's again: it can be uninstalled, and is not replaced by a restore.
+    // The restored package is managed again: it can be uninstalled, and a restore does not replace it.
     let again = setup
         .command(&["packages", "restore", "skill", "notes"])
         .await;
@@ -128,7 +128,11 @@ async fn of_replaced_versions_the_last_is_kept() {
         .call("UninstallPackage", &gone)
         .await
         .expect("removed");
-    assert_eq!(count(), 2, "what was uninstalled is kept beside it");
+    assert_eq!(
+        count(),
+        2,
+        "the uninstalled version must be kept beside the replaced one"
+    );
 }
 
 #[tokio::test]
@@ -146,7 +150,7 @@ async fn a_removed_package_is_kept_for_its_time() {
         .expect("removed");
     let removed = store.home.join("state/packages/removed");
     assert_eq!(std::fs::read_dir(&removed).expect("a folder").count(), 1);
-    // A day is not over; a time of none is.
+    // With a day to keep, the package is still there. With no time to keep, it is removed.
     let home = punie_home::Home::open_home(&store.home).expect("a home");
     for (keep, left) in [(86_400, 1), (0, 0)] {
         if left == 0 {
@@ -190,7 +194,7 @@ async fn w90_a_damaged_record_refuses_changes_and_stays() {
             assert!(text.contains(words), "{words}: {text}");
         }
     }
-    // The version before works, as the text advises.
+    // The previous version of the record works, as the text advises.
     std::fs::rename(store.home.join("state/packages.json.previous"), &file).expect("moved");
     assert_eq!(
         store

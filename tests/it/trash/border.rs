@@ -1,4 +1,4 @@
-//! Where the trash is on another file system than the workspace, or the workspace's files have names elsewhere.
+//! A trash on another file system than the workspace, and files of the workspace with hard links elsewhere.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use super::commands::{build_tree, read_tree};
 use super::forged::{FOLDER, REQUEST};
 use super::{OwnerFixture, run_command};
 
-/// The same without the times of folders, which a copy of their files changes.
+/// Reads a tree without the times of folders, which a copy of their files changes.
 pub(super) fn folder_state(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     let mut all = read_tree(folder);
     for (path, (_, modified, _)) in &mut all {
@@ -63,7 +63,7 @@ fn of_a_tree_in_which_something_cannot_be_removed_the_rest_is_kept() {
     git(&["worktree", "add", "-q", "tree"]);
     build_tree(&owner.path("work/tree/folder"));
     let before = folder_state(&owner.path("work/tree"));
-    // A worktree's `.git` is protected: it cannot be removed, and what is beside it can.
+    // A worktree's `.git` is protected and cannot be removed. The files beside it can.
     let (request, code, text) = owner.runs("rm -rf tree");
     assert!(
         code == 1 && text.contains("cannot remove 'tree/.git'"),
@@ -110,8 +110,8 @@ fn files_that_come_and_go_meanwhile_keep_nothing_from_being_removed() {
          rm -rf busy; code=$?; kill $!; exit $code",
     );
     let left = fs::read_dir(owner.path("work/busy")).map_or(0, Iterator::count);
-    // As with the system's own: the folder may stay, with what came too late, and then that is said.
-    assert!(left <= 2, "{left} files stay");
+    // As with the system's `rm`, the folder may stay with files that came too late, and then `rm` reports it.
+    assert!(left <= 2, "at most two files stay: {left}");
     assert_eq!(code == 0, !owner.path("work/busy").exists(), "{text}");
     let _ = fs::remove_dir_all(owner.path("work/busy"));
     owner.undo_request(&request);
@@ -273,7 +273,7 @@ fn what_came_to_a_removed_name_and_went_too_is_named_and_can_be_copied() {
         "restore",
         &request,
         "--to",
-        to.to_str().expect("plain"),
+        to.to_str().expect("text"),
     ]);
     assert_eq!(restored.code, 0, "{restored:?}");
     let copy = to.join(
@@ -292,7 +292,7 @@ fn the_list_counts_what_came_and_not_what_was_announced() {
     for n in 0..20 {
         owner.write(&format!("work/.git/own/a/b/{n}"), "x");
     }
-    // `.git` cannot be moved, so that what is in it is on another mount.
+    // `.git` cannot be moved, because it is a mount. Its contents are therefore on another mount than the trash.
     let (request, code, text) = owner.runs("rm -rf .git/own");
     assert_eq!(code, 0, "{text}");
     let listed = owner.types(&["trash", "list", "--json"]);
@@ -319,7 +319,7 @@ fn what_was_copied_back_before_an_undo_was_cut_off_is_no_reason_to_refuse_the_re
     owner.write("work/rest", "rest\n");
     let before = read_tree(&owner.path("work"));
     let (request, _, _) = owner.runs("rm file rest; rm -r folder");
-    // The state behind a copy whose original is still there.
+    // The state of an undo that was cut off: files are copied back, and their originals are still in the trash.
     let to = owner.path("back");
     assert_eq!(
         owner

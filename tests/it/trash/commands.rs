@@ -1,4 +1,4 @@
-//! What commands remove in a workspace comes back.
+//! Files that commands remove in a workspace come back.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::forged::FOLDER;
 use super::{OwnerFixture, run_command};
 
-/// Everything below a folder: what each thing is, its mode, its time and what it holds.
+/// Reads everything below a folder: the mode, the time and the content of each entry.
 pub(super) fn read_tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
     fn walk(top: &Path, path: &Path, all: &mut BTreeMap<PathBuf, (u32, i64, Vec<u8>)>) {
         let metadata = fs::symlink_metadata(path).expect("there");
@@ -57,7 +57,7 @@ pub(super) fn build_tree(folder: &Path) {
 }
 
 impl OwnerFixture {
-    /// Runs a command; its request, exit code and what it printed.
+    /// Runs a command; returns its request, its exit code and its output.
     pub(super) fn runs(&self, command: &str) -> (String, i64, String) {
         let said = self.types(&[
             "call",
@@ -159,7 +159,7 @@ fn what_was_made_again_in_a_folder_that_then_went_is_not_what_comes_back() {
         "restore",
         &request,
         "--to",
-        to.to_str().expect("plain"),
+        to.to_str().expect("text"),
     ]);
     assert_eq!(restored.code, 0, "{restored:?}");
     let copy = to.join(owner.path("work").strip_prefix("/").expect("absolute"));
@@ -189,7 +189,7 @@ fn what_is_there_again_is_not_replaced() {
         "restore",
         &request,
         "--to",
-        to.to_str().expect("plain"),
+        to.to_str().expect("text"),
     ]);
     assert_eq!(restored.code, 0, "{restored:?}");
     let copy = to.join(
@@ -208,7 +208,7 @@ fn what_is_there_again_is_not_replaced() {
 fn w53_a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_undo() {
     let owner = OwnerFixture::new();
     owner.write("work/a/b.txt", "old\n");
-    // A command's environment is not the tester's to set, so the shim is started as the command would.
+    // The test cannot add to a command's environment, so it starts the shim itself, with the variables of the command.
     let (request, _, _) = owner.runs("echo \"$PUNIE_TRASH\" > terms; printf '%s' \"$PATH\" > path");
     let shim = owner.path("home/state/trash/programs/rm");
     let mut command = std::process::Command::new(shim);
@@ -226,7 +226,7 @@ fn w53_a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_und
             owner
                 .path("home/state/trash/programs:")
                 .to_str()
-                .expect("plain")
+                .expect("text")
         )
     );
 }
@@ -235,7 +235,7 @@ fn w53_a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_und
 fn outside_of_the_workspaces_it_removes_as_rm_does() {
     let owner = OwnerFixture::new();
     owner.write("elsewhere/a.txt", "gone\n");
-    // Where commands may write at all.
+    // Commands may write in this folder.
     owner.write(
         "home/config.toml",
         format!(
@@ -367,11 +367,11 @@ fn what_a_request_removes_after_it_was_undone_can_be_undone_too() {
     .expect("made");
     let (request, code, text) = std::thread::scope(|scope| {
         let running = scope.spawn(|| owner.runs("rm one; read -r _ < gate; rm two"));
-        // Opened once it is read from.
+        // The open returns once the command opens the pipe for reading.
         let open = fs::OpenOptions::new()
             .write(true)
             .open(&gate)
-            .expect("the command reads");
+            .expect("the command reads from the pipe");
         let listed = owner.types(&["trash", "list", "--json"]);
         let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
         owner.undo_request(kept["requestId"].as_str().expect("an id"));
@@ -495,7 +495,7 @@ fn a_tree_deeper_than_files_may_be_open_goes_and_comes_back() {
     let owner = OwnerFixture::new();
     let deep: PathBuf = std::iter::repeat_n("d", 600).collect();
     owner.write(&format!("work/top/{}/file", deep.display()), "deep\n");
-    // A place that cannot go in one step, so that every folder is gone through.
+    // A folder with a `.git` cannot be moved in one step, so every folder below it is walked.
     let (request, code, text) =
         owner.runs("ulimit -Sn 256; mkdir -p top/.git && touch top/.git/config; rm -rf top; ls");
     assert_eq!(
@@ -611,7 +611,7 @@ fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
     );
     let answer: serde_json::Value = serde_json::from_str(&call.out).expect(&call.out);
     assert!(!owner.path("work/folder").exists(), "{call:?}");
-    // Whoever is at work there puts a link in the place of each folder as soon as there is one.
+    // A process at work there replaces each folder with a link as soon as the folder exists.
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! What the file tools change comes back.
+//! Files that the file tools change come back.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ fn a_write_is_taken_back_with_its_mode_and_a_new_file_goes() {
     let left: Vec<_> = std::fs::read_dir(owner.path("work"))
         .expect("there")
         .collect();
-    assert_eq!(left.len(), 2, "nothing lies about: {left:?}");
+    assert_eq!(left.len(), 2, "no other file is left: {left:?}");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_restore_gives_what_a_file_was_first() {
     owner.write("work/a.txt", "first\n");
     let request = owner.writes("a.txt", "second\n");
     let later = owner.writes("a.txt", "third\n");
-    // As of a call that was cut off behind its change, and run again.
+    // The manifest of a call that was cut off after its change and then ran again.
     let manifest =
         |request: &str| owner.path(&format!("home/state/trash/requests/{request}.jsonl"));
     let lines = [manifest(&request), manifest(&later)]
@@ -247,7 +247,7 @@ fn a_step_that_fails_takes_back_those_before_it() {
             .expect("there")
             .count(),
         2,
-        "nothing lies about"
+        "no other file is left"
     );
 }
 

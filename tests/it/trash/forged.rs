@@ -1,4 +1,4 @@
-//! Manifests that commands write themselves: they may write where they remove to, and any request's name.
+//! Manifests that commands forge: they may write in the folder for removed files, and name any request.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,11 +7,12 @@ use serde_json::json;
 
 use super::OwnerFixture;
 
-/// What a shell says to have the folder of its command's trash in `$d`, and in `$r` the request and in `$p` its proof.
+/// Shell code that puts the folder of its command's trash in `$d`. [`REQUEST`] puts the request in `$r` and its proof
+/// in `$p`.
 pub(super) const FOLDER: &str = r#"d=$(echo "$PUNIE_TRASH" | sed 's/.*"into":"\([^"]*\).*/\1/')"#;
 pub(super) const REQUEST: &str = r#"r=$(echo "$PUNIE_TRASH" | sed 's/.*"request":"\([^"]*\)".*/\1/'); p=$(echo "$PUNIE_TRASH" | sed 's/.*"proof":"\([^"]*\)".*/\1/')"#;
 
-/// A command that writes a manifest as if another request had done what a line tells.
+/// Returns a command that writes a manifest as if another request had made the change in this line.
 fn forged_manifest(request: &str, line: &str) -> String {
     let begun = json!({"kind": "begun", "request": request, "tool": "rm", "at_ms": 1});
     let line = line.replace('"', "\\\"");
@@ -40,7 +41,7 @@ fn what_a_command_forges_in_the_trash_neither_holds_nor_misleads_the_runner() {
     let owner = OwnerFixture::new();
     owner.write("work/own.txt", "own\n");
     let write = owner.writes("made.txt", "made\n");
-    // As if that request had made the owner's file; the hash is that of what it holds.
+    // The manifest claims that this request made the owner's file, with the hash of the file's content.
     let line =
         r#"{"kind":"file","path":"$PWD/own.txt","after":"$(sha256sum own.txt | cut -c1-64)"}"#;
     let (_, code, text) = owner.runs(&format!(
@@ -123,7 +124,7 @@ fn a_restore_follows_no_link_out_of_its_folder_whatever_a_manifest_says() {
         .next()
         .and_then(|line| serde_json::from_str(line).ok())
         .expect("begun");
-    // As a command writes it: a link under a path, and a file below that path, in either order.
+    // A command can write such manifests: a link at a path, and a file below that path, in either order.
     let (work, outside) = (owner.path("work"), owner.path("outside"));
     for (n, items) in [(1, ["a", "a/rc"]), (2, ["c/rc", "c"])] {
         let folder = owner.path(&format!("home/state/trash/incoming/{request}.000{n}"));

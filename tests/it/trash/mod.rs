@@ -1,4 +1,4 @@
-//! The trash and the way back, by the program as its owner types it: what was there is there again, or nothing happens.
+//! The trash and `undo`, through the program as its owner uses it: an undo restores the files, or changes nothing.
 #![cfg(unix)]
 
 #[cfg(target_os = "linux")]
@@ -32,11 +32,11 @@ const WITHOUT_SNAPSHOTS: &str = "[trash]\nsnapshots = false\n";
 /// An owner with a home and a workspace.
 struct OwnerFixture {
     dir: TempDir,
-    /// With `home` in it, where that is on another file system.
+    /// The folder of `home`, where that is on another file system.
     far: Option<TempDir>,
 }
 
-/// How a command ended.
+/// The exit code and the output of a command.
 #[derive(Debug)]
 struct CommandEnd {
     code: i32,
@@ -49,17 +49,17 @@ impl OwnerFixture {
         Self::below(&std::env::temp_dir())
     }
 
-    /// The same below this folder.
+    /// Sets up an owner below this folder.
     fn below(folder: &std::path::Path) -> Self {
         let dir = tempfile::tempdir_in(folder).expect("a folder for the test");
         let owner = Self { dir, far: None };
         std::fs::create_dir(owner.path("work")).expect("made");
-        // The files of these tests show what file tools and rm keep by themselves.
+        // These tests cover the copies that file tools and rm make without snapshots.
         owner.write("home/config.toml", WITHOUT_SNAPSHOTS);
         owner
     }
 
-    /// One who has not changed the settings.
+    /// Sets up an owner with the default settings.
     #[cfg(target_os = "linux")]
     fn with_snapshots() -> Self {
         let owner = Self::new();
@@ -67,7 +67,7 @@ impl OwnerFixture {
         owner
     }
 
-    /// One whose home is on another file system than the workspace.
+    /// Sets up an owner whose home is on another file system than the workspace.
     #[cfg(target_os = "linux")]
     fn with_a_home_far_away() -> Self {
         use std::os::unix::fs::MetadataExt as _;
@@ -105,7 +105,7 @@ impl OwnerFixture {
         std::fs::write(path, text).expect("written");
     }
 
-    /// Limits the trash to so many megabytes.
+    /// Limits the trash to this many megabytes.
     #[cfg(target_os = "linux")]
     fn has_a_trash_of(&self, max_mb: u32) {
         let text = format!("{WITHOUT_SNAPSHOTS}max_mb = {max_mb}\n");
@@ -135,7 +135,7 @@ impl OwnerFixture {
         command
     }
 
-    /// The same by another program, which becomes it.
+    /// Prepares the same command by way of another program, which then executes it.
     #[cfg(target_os = "linux")]
     fn instead<'a>(&self, program: &'a mut Command, args: &[&str]) -> &'a mut Command {
         self.at_home(program.arg(env!("CARGO_BIN_EXE_punie-runner")).args(args))
@@ -156,7 +156,7 @@ impl OwnerFixture {
         run_command(&mut self.command(args))
     }
 
-    /// Calls a tool, which succeeds; its request and the answer.
+    /// Calls a tool, which must succeed; returns its request and its answer.
     fn calls(&self, tool: &str, args: &Value) -> (String, Value) {
         let said = self.types(&["call", tool, &args.to_string(), "--json"]);
         assert_eq!(said.code, 0, "{said:?}");
@@ -172,14 +172,14 @@ impl OwnerFixture {
             .0
     }
 
-    /// Undoes a request, which succeeds.
+    /// Undoes a request, which must succeed.
     #[track_caller]
     fn undo_request(&self, request: &str) {
         let said = self.types(&["undo", request]);
         assert!(said.was_undone(), "{said:?}");
     }
 
-    /// Does not get a request undone.
+    /// Checks that `undo` refuses a request with these words.
     #[track_caller]
     fn is_refused(&self, request: &str, words: &str) {
         let said = self.types(&["undo", request]);
@@ -188,7 +188,7 @@ impl OwnerFixture {
 }
 
 impl CommandEnd {
-    /// Whether an undo was carried out. One that put back only a part exits with 1.
+    /// Returns whether an undo was carried out. One that put back only a part exits with 1.
     fn was_undone(&self) -> bool {
         let is_partial = self.out.starts_with("Undone in part: ");
         self.code == i32::from(is_partial)

@@ -1,4 +1,4 @@
-//! Where the workspace and the trash are two mounts for a command, between which the kernel renames nothing.
+//! A workspace and a trash that are two mounts for a command. The kernel does not rename between mounts.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -25,7 +25,7 @@ fn wait_for(path: &Path) {
     }
 }
 
-/// Runs a line in the workspace, with the shims first on its PATH, where each of the two folders is a mount.
+/// Runs a line in the workspace. Each of the two folders is a mount, and the shims are first on the PATH.
 fn run_between_mounts(owner: &OwnerFixture, terms: &str, line: &str) {
     let script = "mount --bind \"$1\" \"$1\" && mount --bind \"$2\" \"$2\" && cd \"$1\" || exit 99\n\
                   ! ln file \"$2/linked\" 2>/dev/null || exit 98\n";
@@ -47,7 +47,7 @@ fn run_between_mounts(owner: &OwnerFixture, terms: &str, line: &str) {
     assert!(end.code == 0 && end.err.is_empty(), "{line}: {end:?}");
 }
 
-/// The inodes of what lies in the folders of `incoming`.
+/// Returns the inodes of the entries in the folders of `incoming`.
 fn inodes_in_trash(owner: &OwnerFixture) -> Vec<u64> {
     let folders = fs::read_dir(owner.path("home/state/trash/incoming")).expect("there");
     let items = folders
@@ -90,7 +90,7 @@ fn what_is_on_another_mount_than_the_trash_is_moved_by_the_runner_or_else_copied
     );
     owner.write("work/stop", "");
     assert!(runner.wait().expect("ended").success());
-    // Nobody listens any more.
+    // The runner has ended and moves nothing any more.
     owner.write("work/file", "");
     run_between_mounts(&owner, &terms, "rm -r later");
     assert!(!owner.path("work/later").exists() && !inodes_in_trash(&owner).contains(&inodes[2]));

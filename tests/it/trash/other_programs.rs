@@ -1,5 +1,4 @@
-//! Programs other than a plain `rm` that remove files: all of their code runs, and what goes through `rm` is kept. Not
-//! here: the shims' own options (shim).
+//! Programs other than a plain `rm` that remove files: all of their code runs, and removals through `rm` can be undone.
 
 use super::OwnerFixture;
 

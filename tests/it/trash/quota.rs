@@ -1,4 +1,4 @@
-//! How much is kept, and for how long.
+//! The limits of the trash: its size, and the time for which it stores files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -54,7 +54,7 @@ fn what_does_not_fit_is_changed_and_removed_all_the_same_after_saying_so() {
     );
     assert!(
         !owner.path("work/target/built").exists(),
-        "what can be made again has a share of an eighth"
+        "generated files get an eighth of the trash"
     );
 }
 
@@ -78,7 +78,7 @@ fn of_a_tree_that_is_too_large_what_fits_is_kept_and_what_can_be_made_again_is_n
     let lines = read_manifests(&incoming)
         .matches("\"kind\":\"removed\"")
         .count();
-    assert_eq!(lines, 1, "all that is kept of the sources went in one step");
+    assert_eq!(lines, 1, "the sources were moved in one step");
     owner.undo_request(&request);
     assert_eq!(owner.read("work/project/src/deep/39.rs"), "39\n");
     assert!(
@@ -99,7 +99,7 @@ fn what_counts_is_what_is_taken_on_the_disk_and_only_of_what_went() {
     let (request, answer) = owner.calls("Bash", &json!({"command": "rm -rf many"}));
     assert!(
         answer.to_string().contains("removed for good"),
-        "small files take more than they hold: {answer}"
+        "small files count with their space on the disk: {answer}"
     );
     owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
     owner.undo_request(&request);
@@ -108,9 +108,12 @@ fn what_counts_is_what_is_taken_on_the_disk_and_only_of_what_went() {
         entries.map_or(0, Iterator::count)
     };
     let back: usize = ["a", "b", "c", "d"].into_iter().map(files).sum();
-    assert!((100..200).contains(&back), "{back} of 200, as much as fits");
+    assert!(
+        (100..200).contains(&back),
+        "as much as fits comes back: {back} of 200"
+    );
     fs::remove_dir_all(owner.path("work/many")).expect("there");
-    // The workspace itself cannot be moved: what is in it goes, and counts once.
+    // The workspace itself cannot be moved. Its entries are moved instead, and each counts once.
     for name in ["first", "second"] {
         owner.write(&format!("work/{name}"), name.repeat(25 << 10));
     }
@@ -141,7 +144,7 @@ fn what_is_divided_leaves_the_room_of_what_goes_whole_and_names_of_one_file_coun
     let (request, answer) = owner.calls("Bash", &json!({"command": "rm -r linked"}));
     assert!(
         answer.to_string().contains("removed for good"),
-        "600 KiB of 512: {answer}"
+        "two files of 300 KiB do not fit together: {answer}"
     );
     owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
     owner.undo_request(&request);
@@ -168,7 +171,7 @@ fn a_folder_that_went_and_came_again_hides_what_came_with_it() {
     );
 }
 
-/// Every manifest below a folder.
+/// Reads every manifest below a folder.
 fn read_manifests(folder: &Path) -> String {
     let below = |entry: fs::DirEntry| {
         let path = entry.path();
@@ -189,7 +192,7 @@ fn a_trash_that_cannot_be_written_stops_no_write_and_the_answer_says_that_it_can
     let owner = OwnerFixture::new();
     owner.write("work/a.txt", "old\n");
     owner.types(&["call", "Bash", r#"{"command":"true"}"#]);
-    // As on a full disk: what is opened to be written cannot be.
+    // As on a full disk, the lock file cannot be opened for writing.
     std::os::unix::fs::symlink("/dev/full/none", owner.path("home/state/trash/lock"))
         .expect("linked");
     let (_, answer) = owner.calls("Write", &json!({"file_path": "a.txt", "content": "new\n"}));
@@ -235,7 +238,7 @@ fn no_command_pushes_out_what_file_tools_changed_by_sparse_files_or_forged_numbe
         }
         owner.types(&["call", "Bash", &json!({"command": "true"}).to_string()]);
     }
-    // Whatever wants room now has to look for it.
+    // The next write needs room in the trash, so the trash applies its limits.
     owner.write("work/b.txt", "b".repeat(300 << 10));
     let second = owner.writes("b.txt", "small\n");
     let listed = owner.types(&["trash", "list"]);
@@ -265,7 +268,7 @@ fn what_was_made_in_the_place_of_what_went_for_good_does_not_come_back_as_that()
     }
     assert!(!owner.path("work/target").exists());
     assert_eq!(owner.read("work/kept"), "kept\n");
-    // Alone: there is nothing to undo, and it says what is lost.
+    // Without other removals there is nothing to undo, and the refusal names the lost folder.
     owner.write("work/target/theirs", "x".repeat(2 << 20));
     let (request, _) = owner.calls("Bash", &json!({"command": "rm -rf target"}));
     owner.is_refused(&request, "target: nothing of it is kept");

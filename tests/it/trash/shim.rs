@@ -1,4 +1,4 @@
-//! The shims beside the system's own programs: the same options give the same messages, exit codes and files.
+//! The shims compared with the system's own programs: the same options give the same messages, exit codes and files.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{CommandEnd, OwnerFixture, run_command};
 
-/// What is there afterwards.
+/// Returns the names of all files below a folder.
 fn file_names(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).expect("there") {
@@ -28,7 +28,7 @@ fn names_below(above: &str, folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// A workspace with something of each kind.
+/// Fills a workspace with files, folders and a link.
 fn make_files(work: &Path) {
     for folder in ["full/inner", "empty", "other"] {
         fs::create_dir_all(work.join(folder)).expect("made");
@@ -39,13 +39,13 @@ fn make_files(work: &Path) {
     std::os::unix::fs::symlink("full", work.join("link")).expect("linked");
 }
 
-/// Keeps what the runner tells the shims of its commands, for shims that are started here.
+/// Stores the variable that the runner sets for the shims of its commands, for shims that the test starts.
 fn learn_terms(owner: &OwnerFixture) {
     owner.calls(
         "Bash",
         &serde_json::json!({"command": "echo \"$PUNIE_TRASH\" > terms"}),
     );
-    fs::rename(owner.path("work/terms"), owner.path("terms")).expect("told");
+    fs::rename(owner.path("work/terms"), owner.path("terms")).expect("the variable of the shims");
 }
 
 fn run_line(owner: &OwnerFixture, line: &str, shimmed: bool) -> (CommandEnd, Vec<String>) {
@@ -69,7 +69,7 @@ fn run_line(owner: &OwnerFixture, line: &str, shimmed: bool) -> (CommandEnd, Vec
     (run_command(command.current_dir(&work)), file_names(&work))
 }
 
-/// What is typed into both.
+/// The lines that both programs run.
 const LINES: &[&str] = &[
     "rm a",
     "rm -f a missing",
@@ -130,7 +130,7 @@ const LINES: &[&str] = &[
     "command rm a; echo $?",
 ];
 
-/// What the shim leaves to the system's program.
+/// The lines that the shim leaves to the system's program.
 const HANDED_OVER: &[&str] = &[
     "rm -x a",
     "rm --forse a",
@@ -225,7 +225,7 @@ fn w51_options_messages_and_exit_codes_are_the_systems() {
 fn without_a_place_for_it_the_shim_removes_as_rm_does_and_says_so() {
     let owner = OwnerFixture::new();
     learn_terms(&owner);
-    fs::remove_dir(owner.path("home/state/trash/incoming")).expect("empty");
+    fs::remove_dir(owner.path("home/state/trash/incoming")).expect("an empty folder");
     fs::write(owner.path("home/state/trash/incoming"), "no folder").expect("written");
     let (ours, left) = run_line(&owner, "rm -r full a", true);
     assert_eq!(

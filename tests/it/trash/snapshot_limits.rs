@@ -1,4 +1,4 @@
-//! Snapshots where something is in the way: other runners, a full trash or disk, odd files, all kinds of repositories.
+//! Snapshots in difficult cases: other runners, a full trash or disk, odd files, and all kinds of repositories.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,7 +17,7 @@ use super::{OwnerFixture, run_command};
 use crate::faults::disk::SmallDisk;
 use crate::harness::wait::wait_for_some;
 
-/// What the git commands of these tests begin with.
+/// The beginning of the git commands in these tests.
 const GIT: &str = "set -e; export HOME=/nonexistent GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e@x GIT_COMMITTER_NAME=n \
                    GIT_COMMITTER_EMAIL=e@x;";
 
@@ -30,7 +30,7 @@ impl SnapshotFixture {
         self.shell(&format!("{GIT} {line}"))
     }
 
-    /// Undoes a request, and types the commands that move its refs back.
+    /// Undoes a request, and runs the commands that move its refs back.
     #[track_caller]
     fn undo_with_refs(&self, request: &RequestId) -> String {
         let lines = self.undo(request).expect("undone");
@@ -58,10 +58,10 @@ async fn runners_of_two_homes_do_not_disturb_each_other() {
         assert_eq!(ended, (Ok(true), Ok(true)));
         requests.push((a, b));
     }
-    // Each home has all that changed meanwhile; the second has nothing left to do.
+    // Each home recorded all changes, so one undo leaves the other home nothing to undo.
     for (a, b) in requests.iter().rev() {
         one.undo(a).expect("undone");
-        let refused = other.undo(b).expect_err("it is done");
+        let refused = other.undo(b).expect_err("it is undone already");
         assert!(refused.contains("nothing to undo"), "{refused}");
     }
     assert_eq!(covered_files(&one.work()), before);
@@ -77,16 +77,16 @@ async fn processes_of_one_home_keep_their_own_trees() {
     fs::write(&file, "second").expect("written");
     other.runs("true").await;
     fs::write(&file, "first").expect("written");
-    // For the first, nothing has changed since its own last snapshot.
+    // For the first process, nothing has changed since its own last snapshot.
     let request = one.begin_command().await.expect("begun");
     fs::write(&file, "third").expect("written");
     drop(one);
-    // A process that another test starts has the lock of the first as well, until it executes its program.
+    // A process that another test starts also holds the lock of the first one, until it executes its program.
     let undo = async || match other.undo(&request) {
         Err(refused) if refused.contains("still runs") => None,
         undone => Some(undone),
     };
-    let undone = wait_for_some("the first is gone", undo).await;
+    let undone = wait_for_some("the end of the first process", undo).await;
     let lines = undone.expect("undone").join("\n");
     assert!(lines.contains("did not see the end"), "{lines}");
     assert_eq!(other.text("file"), "first");
@@ -112,7 +112,7 @@ async fn undo_names_who_else_changed_something_meanwhile() {
     assert!(remarks.await.is_empty());
     fs::write(one.work().join("tool"), "by a tool").expect("written");
     one.ends(&request).await.expect("ended");
-    let refused = one.undo(&server).expect_err("it runs");
+    let refused = one.undo(&server).expect_err("the call still runs");
     assert!(refused.contains("still runs"), "{refused}");
     let dry = one
         .trash
@@ -129,7 +129,7 @@ async fn undo_names_who_else_changed_something_meanwhile() {
         lines.contains(&format!("request {tool} ran at the same time")),
         "{lines}"
     );
-    // From start to end it is one change, whatever its answer was.
+    // All changes between the start and the end of a call are undone together.
     one.shell("echo late >> log");
     other.ends(&server).await.expect("ended");
     let lines = one.undo(&server).expect("undone").join("\n");
@@ -153,7 +153,9 @@ async fn snapshots_that_fill_their_half_push_out_the_oldest_and_keep_what_others
         requests.push(this.runs("cp ../next big").await);
         held.push(bytes);
     }
-    let refused = this.undo(&requests[0]).expect_err("it was let go of");
+    let refused = this
+        .undo(&requests[0])
+        .expect_err("its backups were deleted");
     assert!(refused.contains("its backups were deleted"), "{refused}");
     let mut undone = 0;
     for (number, request) in requests.iter().enumerate().rev() {
@@ -197,7 +199,7 @@ async fn what_snapshots_take_counts_for_file_tools_at_once() {
     let oldest = this.runs("tac big > next; mv next big").await;
     fs::write(&path, random_bytes(700_000)).expect("written");
     assert!(keep(&RequestId::new()).await.is_empty());
-    let refused = this.undo(&oldest).expect_err("it was let go of");
+    let refused = this.undo(&oldest).expect_err("its backups were deleted");
     assert!(refused.contains("its backups were deleted"), "{refused}");
     let stored: u64 = covered_files(&this.dir.path().join("home/state/trash"))
         .values()
@@ -225,9 +227,12 @@ async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
     let refused = small.undo(&request).expect_err("no room");
     assert!(refused.contains("or on its disk"), "{refused}");
     let free = rustix::fs::statvfs(&disk.at).expect("there");
-    assert!(free.f_bavail * free.f_frsize > 3 << 20, "it is not filled");
+    assert!(
+        free.f_bavail * free.f_frsize > 3 << 20,
+        "the snapshots leave space on the disk"
+    );
     this.shell("rm big*");
-    // As the runner does hourly.
+    // The runner does this hourly.
     small.trash.apply_limits().expect("applied");
     let request = small.begin_command().await.expect("begun");
     this.shell("echo new > y");
@@ -254,7 +259,7 @@ async fn a_repository_of_sixty_thousand_files_is_counted_and_told_once() {
     );
     let request = this.runs("touch z").await;
     let [remark] = &this.images.take_remarks()[..] else {
-        panic!("it is said");
+        panic!("one remark about the number of files");
     };
     assert!(remark.contains("more than 50000 files"), "{remark}");
     let refused = this.undo(&request).expect_err("not covered");
@@ -262,8 +267,12 @@ async fn a_repository_of_sixty_thousand_files_is_counted_and_told_once() {
     let stored = "find ../home/state/trash/snapshots/contents -type f | wc -l";
     assert_eq!(this.shell(stored), "0", "no file was read");
     this.runs("touch d600/new; rm d1/1").await;
-    assert_eq!(this.images.take_remarks(), [""; 0], "it is said once");
-    // Fewer, by a command.
+    assert_eq!(
+        this.images.take_remarks(),
+        [""; 0],
+        "the remark is made once"
+    );
+    // A command leaves fewer files than the limit.
     this.runs("rm -rf d1*").await;
     let request = this.runs("echo new > d600/1; rm d600/2").await;
     this.undo(&request).expect("covered");
@@ -294,7 +303,11 @@ async fn odd_files_that_were_there_before_are_put_back_or_named() {
     let target = fs::read_link(work.join("out")).expect("a link");
     assert_eq!(target, this.dir.path().join("outside"));
     assert!(work.join("loop").is_symlink() && work.join("deep/empty").is_dir());
-    assert_eq!(this.text("out/file"), "new\n", "it is in no workspace");
+    assert_eq!(
+        this.text("out/file"),
+        "new\n",
+        "a file outside of the workspaces is not put back"
+    );
     drop(socket);
 }
 
@@ -321,7 +334,7 @@ async fn a_file_that_changes_while_it_is_read_keeps_no_snapshot_from_being_taken
         fs::write(this.work().join("calm"), "old").expect("written");
     }
     assert_eq!(this.text("calm").trim(), "old");
-    // What was torn is not taken for what the file holds.
+    // Torn content of a file is not taken for the content before the next command.
     fs::write(&busy, "old").expect("written");
     let request = this.runs("echo new > busy").await;
     this.undo(&request).expect("undone");
@@ -336,7 +349,7 @@ fn folders_that_cannot_be_read_are_left_out() {
         owner.write(&format!("work/{folder}/file"), "kept\n");
         owner.set_mode(&format!("work/{folder}"), mode);
     }
-    // To root, a mode means nothing without these.
+    // Without these capabilities, file modes apply to root as well.
     let without = ["--bounding-set=-dac_override,-dac_read_search"];
     let runs = |command: &str| {
         let mut setpriv = Command::new("setpriv");
@@ -351,7 +364,11 @@ fn folders_that_cannot_be_read_are_left_out() {
     assert_eq!(owner.read("work/file"), "old\n");
     let request = runs("echo new > file; chmod 000 shut");
     owner.is_refused(&request, "it cannot be read");
-    assert_eq!(owner.read("work/file"), "new\n", "nothing is done half");
+    assert_eq!(
+        owner.read("work/file"),
+        "new\n",
+        "a refused undo changes nothing"
+    );
     fs::rename(owner.path("work/shut"), owner.path("moved")).expect("moved");
     owner.undo_request(&request);
     assert_eq!(
@@ -386,7 +403,7 @@ async fn a_first_commit_and_a_stash_are_named_with_the_way_back() {
         assert_eq!(this.text("file"), format!("edited {stashed}\n"));
         assert_eq!(this.git("git for-each-ref"), before);
         assert_eq!(this.git("git symbolic-ref HEAD"), "refs/heads/main");
-        // The next round has a stash before.
+        // The next round begins with a stash.
         this.git("git stash -q");
     }
 }
@@ -404,7 +421,7 @@ async fn what_a_repository_loses_for_good_is_no_loss_to_the_snapshots() {
     let lines = this.undo(&request).expect("undone").join("\n");
     assert!(lines.contains("refs/heads/main was moved"), "{lines}");
     assert_eq!(this.text("file"), "older\n");
-    // Packing refs moves none.
+    // Packing refs moves no ref.
     let request = this
         .runs(&format!("{GIT} git gc -q --prune=now; echo x > made"))
         .await;
@@ -475,6 +492,6 @@ async fn a_submodule_is_covered_as_plain_files() {
     this.undo(&request).expect("undone");
     assert_eq!([this.text("sub/f"), this.text("sub/g")], ["old\n", "old\n"]);
     assert!(Path::new(&this.work().join(".gitmodules")).exists());
-    // Its own repository is not put back.
+    // The submodule's own repository is not put back.
     assert_ne!(this.git("git -C sub rev-parse HEAD"), head);
 }

@@ -1,4 +1,4 @@
-//! What commands changed is undone by the snapshots before and after them.
+//! Undo of the changes of commands, with the snapshots before and after them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +36,7 @@ impl SnapshotFixture {
         Self::with_home(Arc::new(dir), "home", max_bytes)
     }
 
-    /// Another process with the same workspace, and with this home.
+    /// Sets up another process with the same workspace, and with this home.
     pub fn beside(&self, home: &str) -> Self {
         Self::with_home(Arc::clone(&self.dir), home, 1 << 30)
     }
@@ -71,7 +71,7 @@ impl SnapshotFixture {
         request
     }
 
-    /// Begins a call.
+    /// Takes the snapshot before a call.
     pub async fn begin_command(&self) -> Result<RequestId, String> {
         let request = RequestId::new();
         let line = RequestedCommand::Line("make".to_owned());
@@ -84,12 +84,12 @@ impl SnapshotFixture {
         Ok(request)
     }
 
-    /// Ends a call.
+    /// Takes the snapshot after a call.
     pub async fn ends(&self, request: &RequestId) -> Result<bool, String> {
         self.images.end_snapshot(request).await
     }
 
-    /// Runs a command in the workspace; what it prints.
+    /// Runs a command in the workspace; returns its output.
     pub fn shell(&self, command: &str) -> String {
         let mut bash = Command::new("bash");
         bash.args(["-c", command]).current_dir(self.work());
@@ -109,7 +109,7 @@ impl SnapshotFixture {
     }
 }
 
-/// Everything below a folder: kind and mode, and what it holds.
+/// Reads everything below a folder: the mode and the content of each entry.
 pub(super) fn covered_files(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     fn walk(top: &Path, folder: &Path, all: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) {
         for entry in fs::read_dir(folder).expect("readable") {
@@ -138,7 +138,7 @@ pub(super) fn covered_files(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> 
     all
 }
 
-/// Numbers that are the same in each run.
+/// Pseudo-random numbers that are the same in each run.
 struct SeededNumbers(u64);
 
 impl SeededNumbers {
@@ -154,7 +154,7 @@ impl SeededNumbers {
         from[self.below(from.len())]
     }
 
-    /// A path of few names, so that paths meet.
+    /// Returns a path of few names, so that paths collide.
     fn path(&mut self) -> String {
         let names = ["a", "b", "c", "dir", "ümlaut", "new line", ".hidden"];
         let depth = 1 + self.below(3);
@@ -196,7 +196,7 @@ async fn two_hundred_random_commands_are_undone_to_the_byte() {
     let this = SnapshotFixture::new();
     let mut dice = SeededNumbers(4_711);
     for round in 0..200 {
-        // A tree that grew by commands itself.
+        // Every tenth round begins with a tree that commands made.
         if round % 10 == 0 {
             for entry in fs::read_dir(this.work()).expect("readable") {
                 let path = entry.expect("an entry").path();
@@ -221,7 +221,7 @@ async fn two_hundred_random_commands_are_undone_to_the_byte() {
             is_unchanged,
             "round {round}: {commands}\n{undone:?}"
         );
-        // The next one begins with something else.
+        // The next round begins with other files.
         this.runs(&commands).await;
     }
 }
@@ -236,23 +236,25 @@ async fn what_changed_since_is_kept_and_nothing_is_done_half() {
         .runs("echo new > one; echo new > two; echo made > three")
         .await;
     fs::write(work.join("two"), "by hand\n").expect("written");
-    let refused = this.undo(&request).expect_err("it was changed");
+    let refused = this.undo(&request).expect_err("a file was changed since");
     assert!(refused.contains("two was changed since"), "{refused}");
     let read = |name: &str| fs::read_to_string(work.join(name)).expect(name);
     assert_eq!(
         [read("one"), read("two"), read("three")],
         ["new\n", "by hand\n", "made\n"]
     );
-    // A later request is named.
+    // The refusal names the later request.
     fs::write(work.join("two"), "new\n").expect("written");
     let later = this.runs("echo later > two").await;
-    let refused = this.undo(&request).expect_err("a later one changed it");
+    let refused = this
+        .undo(&request)
+        .expect_err("a later request changed a file");
     assert!(refused.contains(later.as_str()), "{refused}");
     this.undo(&later).expect("undone");
     this.undo(&request).expect("undone");
     assert_eq!(covered_files(&work).len(), 2);
     assert_eq!([read("one"), read("two")], ["old\n", "old\n"]);
-    // What it had made is in the trash.
+    // The file that the request had made is in the trash.
     let made = this.trash.list_entries().expect("listed");
     let made = made
         .iter()
@@ -297,7 +299,7 @@ async fn a_repository_is_covered_without_its_own_folder_and_without_what_it_igno
         ["2\n", "2\n"]
     );
     assert!(!work.join(".git").exists(), "{lines}");
-    // A commit stays; the way back is named.
+    // A commit stays, and the undo names the command that moves the branch back to it.
     git(
         "git init -q -b main; git config user.name n; git config user.email e@x; git add .; git commit -qm again",
     );
@@ -312,12 +314,15 @@ async fn a_repository_is_covered_without_its_own_folder_and_without_what_it_igno
         "{lines}"
     );
     assert_eq!(read("kept/a"), "a\n");
-    // A hostile configuration runs nothing.
-    git("git config core.fsmonitor 'touch /tmp/punie-fsmonitor-ran; false'; echo '* filter=evil' > .gitattributes
+    // A hostile git configuration runs no program.
+    let ran = this.dir.path().join("fsmonitor-ran");
+    let monitor = format!("git config core.fsmonitor 'touch {}; false'", ran.display());
+    git(&monitor);
+    git("echo '* filter=evil' > .gitattributes
          git config filter.evil.clean 'touch clean-ran; cat'");
     let request = this.runs("echo 4 > kept/a").await;
     this.undo(&request).expect("undone");
-    assert!(!work.join("clean-ran").exists() && !Path::new("/tmp/punie-fsmonitor-ran").exists());
+    assert!(!work.join("clean-ran").exists() && !ran.exists());
 }
 
 #[tokio::test]
@@ -343,7 +348,7 @@ async fn odd_files_are_left_alone_and_named() {
         "old"
     );
     assert_eq!(fs::read_dir(&work).expect("there").count(), 4);
-    // Too many files: the call goes on, and `undo` says why not.
+    // With too many files the call goes on, and `undo` gives the reason for its refusal.
     let request = this
         .runs("mkdir many; cd many; seq 20001 | xargs touch")
         .await;
@@ -372,7 +377,7 @@ async fn a_trash_without_room_makes_no_snapshot_and_a_call_that_was_cut_off_is_f
     fs::write(this.work().join("file"), "old").expect("written");
     let request = this.begin_command().await.expect("begun");
     fs::write(this.work().join("file"), "new").expect("written");
-    let refused = this.undo(&request).expect_err("it runs");
+    let refused = this.undo(&request).expect_err("the call still runs");
     assert!(refused.contains("still runs"), "{refused}");
     let next = this.beside("home");
     drop(this);
@@ -408,11 +413,11 @@ fn one_undo_takes_back_what_a_command_wrote_and_what_it_removed() {
     let diff = owner.types(&["undo", &request, "--diff"]);
     assert!(diff.out.contains("-new\n+old\n"), "{diff:?}");
     owner.undo_request(&request);
-    // What rm removed comes back whole, with times, and with what git ignores.
+    // The files that rm removed come back with their times, also those that git ignores.
     assert_eq!(super::commands::read_tree(&owner.path("work/kept")), before);
     assert_eq!(owner.read("work/edited"), "old\n");
     assert!(!owner.path("work/made").exists());
-    // Without snapshots it says what it does not do.
+    // Without snapshots, `undo` says that nothing is stored.
     owner.write("home/config.toml", super::WITHOUT_SNAPSHOTS);
     let (request, _, _) = owner.runs("echo new > edited");
     owner.is_refused(&request, "nothing is kept");
@@ -465,10 +470,10 @@ fn a_kill_at_any_step_leaves_it_before_or_after_and_the_next_undo_finishes_it() 
             return;
         }
     }
-    panic!("there are fewer steps");
+    panic!("an undo has fewer than 20 steps");
 }
 
-/// The request of a call that was cut off.
+/// Returns the request of a call that was cut off.
 fn pending_request(owner: &OwnerFixture) -> String {
     let trash = owner.path("home/state/trash");
     let folders = fs::read_dir(trash.join("snapshots/calls")).expect("there");
@@ -495,7 +500,7 @@ fn what_a_background_command_changed_is_undone_too() {
     owner.write("work/file", "old\n");
     let line = "echo new > file; touch began; sleep 600";
     let args = serde_json::json!({ "command": line, "run_in_background": true }).to_string();
-    // The end of a single call ends its commands.
+    // The end of `punie-runner call` ends its background commands.
     let said = owner.types(&["call", "Bash", &args, "--json"]);
     let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.out);
     owner.undo_request(answer["requestId"].as_str().expect("an id"));

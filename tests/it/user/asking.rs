@@ -57,7 +57,8 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
             && shown.contains("answered by you at the terminal, after "),
         "{shown}"
     );
-    // A refusal ends the rest. Its prompt is one of its own: a line of the runner's has an earlier one drawn again.
+    // A refusal ends the other questions. Three options make this prompt unique, because a log line redraws the earlier
+    // prompt.
     let first = json!({ "question": "Which color?", "options": ["Red", "Blue", "Green"] });
     let id = setup
         .ask(question_call(&json!([first, color_question()])))
@@ -69,7 +70,7 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
         setup.answer(&id).await.text(),
         "Which color? -> (refused to answer)\nWhich color? -> (not asked)"
     );
-    // One that is cancelled goes away.
+    // A cancelled question disappears from the terminal.
     let last = json!({ "question": "Which color?", "options": ["Red", "Blue", "Green", "Grey"] });
     let id = setup.ask(question_call(&json!([last]))).await;
     runner.shows("1 to 4, or your own words ([r]efuse): ").await;
@@ -106,7 +107,11 @@ async fn the_command_lists_and_answers_and_says_how() {
         "{approvals}"
     );
     let allowed = setup.command(&["approvals", "allow", short]).await;
-    assert_eq!(allowed.code, Some(1), "it is no call: {allowed:?}");
+    assert_eq!(
+        allowed.code,
+        Some(1),
+        "a question is not a call: {allowed:?}"
+    );
     let status = setup.command(&["status"]).await.out;
     assert!(
         status.contains("the agent asks you: Color: Which color?"),
@@ -153,12 +158,12 @@ async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
     let chosen = setup.caller.choose(&question, "choice-2").await;
     assert_eq!(chosen["accepted"], true);
     let second = setup.caller.choose(&question, "choice-1").await;
-    assert_eq!(second["accepted"], false, "the first answer stands");
+    assert_eq!(second["accepted"], false, "the first answer counts");
     assert_eq!(second["answer"]["optionId"], "choice-2");
     assert_eq!(setup.answer(&id).await.text(), "Which color? -> Blue");
     let late = setup.caller.choose(&question, "choice-2").await;
     assert_eq!(late["answer"]["optionId"], "choice-2", "{late}");
-    // In own words, which may be an option's number or hide something.
+    // Free text may be an option's number, or contain hidden characters.
     for (text, answer) in [
         ("1", "Red"),
         (
@@ -184,7 +189,7 @@ async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
         setup.answer(&id).await.text(),
         "Which color? -> (refused to answer)"
     );
-    // What is answered at the device reaches the caller's side as a text.
+    // An answer at the device reaches the caller's side as text.
     let id = setup.ask(question_call(&json!([color_question()]))).await;
     let question = asked_caller(&setup).await;
     listed_questions(&setup).await;
@@ -252,7 +257,7 @@ async fn a_conversation_is_asked_one_question_at_a_time_and_its_other_calls_go_o
     let asked = listed_questions(&setup).await;
     assert_eq!(asked["title"], "First?");
     let second = setup.ask(question("Second?")).await;
-    // An approval and a question of another conversation are not held up.
+    // An approval and a question of another conversation do not wait.
     let bash = crate::harness::caller::ToolCall::bash("echo ran > effect").of("one");
     let bash = setup.ask(bash).await;
     let call = setup.listed_question().await;
@@ -287,8 +292,8 @@ async fn w79_a_question_of_a_killed_runner_is_asked_again() {
     let id = setup.ask(question_call(&json!([color_question()]))).await;
     let before = listed_questions(&setup).await;
     runner.kill();
-    // A process that the runner was starting may hold its lock a moment longer.
-    wait_for_some("the next runner to be named", async || {
+    // A process that the runner was starting may hold the runner's lock a moment longer.
+    wait_for_some("the command to name the next runner", async || {
         let out = setup.command(&["questions"]).await.out;
         out.contains("(asked again when the runner starts)")
             .then_some(())
@@ -313,7 +318,7 @@ async fn what_is_answered_while_the_runner_is_down_counts_after_its_start() {
     let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     for is_killed in [true, false] {
         let runner = setup.run();
-        // The question may not get more time than before.
+        // A restart must not extend the question's time.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let deadline = now.expect("after 1970").as_secs_f64() * 1_000.0 + 120_000.0;
         let question =
@@ -387,7 +392,7 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
             runner.terminate();
             runner.end().await;
         }
-        wait_for_some("the next runner to be named", async || {
+        wait_for_some("the command to name the next runner", async || {
             let status = setup.command(&["status"]).await.out;
             status
                 .contains("Which color? (asked again when the runner starts)")
@@ -416,7 +421,7 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
         runner.end().await;
     }
     assert_eq!(setup.read("ran"), "yes\nyes\n");
-    // One that the next runner has not asked again yet is waited for.
+    // The command waits for a question that the next runner has not asked again yet.
     let runner = setup.run();
     let id = setup.ask(question_call(&json!([color_question()]))).await;
     listed_questions(&setup).await;
@@ -435,7 +440,7 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
     assert_eq!(setup.answer(&id).await.text(), "Which color? -> Red");
     runner.terminate();
     runner.end().await;
-    // Of a question that the caller takes back while no runner runs, the next one says so.
+    // If the caller cancels a question while no runner runs, the next runner reports it as cancelled.
     let runner = setup.run();
     let id = setup.ask(question_call(&json!([color_question()]))).await;
     listed_questions(&setup).await;
@@ -455,14 +460,14 @@ async fn an_answer_to_a_question_that_was_answered_elsewhere_meanwhile_is_told_t
     let question = setup.ask(question_call(&json!([color_question()]))).await;
     listed_questions(&setup).await;
     let asked = asked_caller(&setup).await;
-    // The runner stands still while both sides answer, the caller first.
+    // The runner is suspended while both sides answer, the caller first.
     runner.signal(Signal::STOP);
     let given = setup.caller.choose(&asked, "choice-2").await;
     assert_eq!(given["accepted"], true, "{given}");
     let words = ["questions", "answer", &question, "1"];
     let command = RunningProgram::start(&setup.setting, &words);
     let stored = setup.setting.home.join("state/approvals");
-    wait_until("the answer at the device", || {
+    wait_until("the answer to be stored at the device", || {
         let files = std::fs::read_dir(&stored).expect("a folder").flatten();
         files
             .into_iter()
@@ -488,7 +493,7 @@ async fn a_runner_that_is_stopped_leaves_its_question_for_the_next_one() {
     let before = listed_questions(&setup).await;
     runner.interrupt();
     assert_eq!(runner.end().await, Some(0));
-    // Nobody listens at the caller's side, but the question is an old one.
+    // No caller listens for questions now, but this one is an old question.
     let next = setup.run();
     let again = wait_for_some("the question again", async || {
         let again = listed_questions(&setup).await;

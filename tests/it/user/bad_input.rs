@@ -1,4 +1,4 @@
-//! Questions that no person should see, and answers that do not count.
+//! Questions that are refused before a person sees them, and answers that do not count.
 
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ async fn hidden_characters_of_a_question_are_shown_and_hide_nothing() {
         assert!(!text.contains(is_hidden), "{text:?}");
         assert!(text.contains("u{202e}"), "{text}");
     }
-    // A line break in a label makes no second option.
+    // A line break in a label must not look like a second option.
     assert!(
         !caller["title"]
             .as_str()
@@ -128,7 +128,7 @@ async fn a_choice_takes_no_yes_and_no_answer_of_another_caller() {
         .try_answer(&question, "text", Some(&long))
         .await;
     assert_eq!(long["errorData"]["code"], "TOO_LARGE", "{long}");
-    // A client that knows no texts chooses the option for one all the same.
+    // A client that cannot send text may still choose the option for free text.
     for text in [None, Some(""), Some(" ")] {
         let blank = setup.caller.try_answer(&question, "text", text).await;
         assert_eq!(blank["errorData"]["code"], "INVALID_ARGUMENT", "{blank}");

@@ -13,7 +13,7 @@ use crate::harness::process::PROGRAM;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
-/// The planted value.
+/// The secret that only the sealed file may contain.
 const VALUE: &str = "planted-Zx81-credential-value";
 
 fn credential_call(more: &Value) -> ToolCall {
@@ -23,7 +23,7 @@ fn credential_call(more: &Value) -> ToolCall {
     ToolCall::new("RequestCredential", &args)
 }
 
-/// Every file below a folder that holds these bytes.
+/// The paths of all files below a folder that contain these bytes.
 fn files_with(folder: &Path, bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
@@ -63,7 +63,7 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
             runner.shown()
         );
     }
-    // The caller's side can refuse only, and is told what to type where.
+    // The caller's side can only refuse. The question says which command to type on the device.
     let question = asked_caller(&setup).await;
     let title = question["title"].as_str().expect("a title");
     assert!(
@@ -90,7 +90,7 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
         "ACME_TOKEN (for the host acme.example): open pull requests"
     );
     assert_eq!(list["usedAtMs"], Value::Null);
-    // It is the value.
+    // The stored secret is the typed value.
     let stored = punie_home::Home::open_home(&setup.setting.home)
         .map(|home| punie_home::SecretStore::in_home(&home))
         .expect("a home");
@@ -99,7 +99,7 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
         .expect("readable")
         .expect("stored");
     assert_eq!(value.expose(), VALUE);
-    // It is in no file of the home, of the logs or of the backend, in no result, and was never on the terminal.
+    // The value is in no file of the home, the logs or the backend, in no result, and was never on the terminal.
     let everything = setup.setting.home.parent().expect("the folder of the test");
     assert!(setup.setting.home.join("state/journal.sqlite3").exists());
     let encoded = [VALUE.to_owned(), encode_hex(VALUE), encode_base64(VALUE)];
@@ -121,7 +121,7 @@ fn encode_hex(text: &str) -> String {
     text.bytes().flat_map(digits).flatten().collect()
 }
 
-/// The same in base64, but for its end, which depends on what follows.
+/// Encodes the text in base64 without its last bytes, whose encoding depends on the bytes that follow.
 fn encode_base64(text: &str) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD_NO_PAD.encode(&text[..text.len() / 3 * 3])
@@ -131,13 +131,13 @@ fn encode_base64(text: &str) -> String {
 async fn a_credential_is_also_given_by_command_refused_or_not_given() {
     let setup = RunnerFixture::with_config("").await;
     let runner = setup.run();
-    // By the name of the secret.
+    // The owner names the secret.
     let id = setup.ask(credential_call(&json!({}))).await;
     listed_questions(&setup).await;
     let set = run_with_input(&setup, &["secrets", "set", "ACME_TOKEN"], VALUE);
     assert_eq!(set, "ACME_TOKEN is kept.\n");
     assert_eq!(setup.answer(&id).await.text(), "stored as ACME_TOKEN");
-    // By the id of the question.
+    // The owner names the question.
     let id = setup.ask(credential_call(&json!({}))).await;
     listed_questions(&setup).await;
     let on_line = setup.command(&["questions", "answer", &id, VALUE]).await;
@@ -163,7 +163,7 @@ async fn a_credential_is_also_given_by_command_refused_or_not_given() {
     listed_questions(&setup).await;
     setup.caller.cancel(&id).await;
     assert_eq!(setup.answer(&id).await.outcome, "cancelled");
-    // Asked again by the next process.
+    // The next process asks again.
     let id = setup.ask(credential_call(&json!({}))).await;
     let before = listed_questions(&setup).await;
     runner.kill();
@@ -204,7 +204,7 @@ async fn a_sign_in_shows_its_address_and_code_until_it_is_done() {
     assert_eq!(list, "", "nothing is stored");
 }
 
-/// Runs a command with this on stdin; what it prints.
+/// Runs a command with this input on stdin, and returns its stdout.
 fn run_with_input(setup: &RunnerFixture, args: &[&str], input: &str) -> String {
     let mut child = Command::new(PROGRAM)
         .args(args)

@@ -1,4 +1,4 @@
-//! AskUserQuestion in an editor that follows the call: a single choice is shown there, and whoever answers first counts.
+//! AskUserQuestion in an editor that follows the call: a single choice is shown there, and the first answer counts.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ async fn a_silent_editor_leaves_it_to_others_and_ends_with_the_time_or_the_call(
         .text();
     assert_eq!(silent, "Which color? -> (nobody answered within 2 s)");
     wait_until("the question in the editor", || asked(&editor) == 1).await;
-    // Several choices and own words are not asked there.
+    // The editor does not get questions for several choices or free text.
     let id = setup.ask(long(&json!([{ "question": "Name?" }]))).await;
     listed_questions(&setup).await;
     assert_eq!(asked(&editor), 1);

@@ -23,7 +23,7 @@ fn question_call(questions: &Value) -> ToolCall {
     ToolCall::new("AskUserQuestion", &json!({ "questions": questions }))
 }
 
-/// The one question on the device's list, once it is there.
+/// Waits for the one question on the device's list, and returns it.
 pub async fn listed_questions(setup: &RunnerFixture) -> Value {
     wait_for_some("a question on the device's list", async || {
         let out = setup.command(&["questions", "--json"]).await.out;
@@ -34,7 +34,7 @@ pub async fn listed_questions(setup: &RunnerFixture) -> Value {
     .await
 }
 
-/// The one question that waits, as the caller's side sees it.
+/// Waits for the one open question on the caller's side, and returns it.
 async fn asked_caller(setup: &RunnerFixture) -> Value {
     wait_for_some("a question at the caller's side", async || {
         let mut open = setup.caller.questions().await;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::harness::process::PROGRAM;
 use crate::harness::wait::wait_until;
 
-/// A user without rights, for a test that runs as root.
+/// A user without privileges, for a test that runs as root.
 const NOBODY: u32 = 65_534;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -19,7 +19,7 @@ async fn no_dump_of_the_program_can_be_made() {
     } else {
         rustix::process::geteuid().as_raw()
     };
-    std::os::unix::fs::chown(folder.path(), Some(user), None).expect("given");
+    std::os::unix::fs::chown(folder.path(), Some(user), None).expect("a new owner");
     let mut command = Command::new(PROGRAM);
     command
         .args(["approvals", "--watch", "--json"])
@@ -44,7 +44,7 @@ async fn no_dump_of_the_program_can_be_made() {
     let words: Vec<&str> = core.expect("a limit").split_whitespace().collect();
     assert_eq!(words[4..6], ["0", "0"], "{limits}");
     let owner = |path: &std::path::Path| path.metadata().expect("a process").uid();
-    assert_eq!(owner(&place), user, "it runs as its user");
+    assert_eq!(owner(&place), user, "the program runs as that user");
     // The kernel gives these files to root if the process cannot be dumped.
     assert_eq!(owner(&place.join("environ")), 0);
     assert_eq!(owner(&place.join("mem")), 0);

@@ -1,4 +1,5 @@
-//! Calls and results over connections that end at bad moments: each effect once, each result until it has arrived.
+//! Calls and results over connections that end at bad moments: each effect happens once, and each result is sent until
+//! it arrives.
 
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -22,7 +23,7 @@ async fn a_result_that_has_not_arrived_is_sent_on_the_next_connection() {
     .await;
     let both = || is_journalled(&worker, "slow") && is_journalled(&worker, "quick");
     wait_until("the calls to be in the journal", both).await;
-    // Without a closing word, while the call runs.
+    // The connection ends without a close frame while the call runs.
     drop(line);
     worker.write("go", "");
     let mut line = worker.accept().await;
@@ -48,11 +49,11 @@ async fn a_result_whose_arrival_nobody_confirmed_is_sent_again_and_is_the_same()
     )
     .await;
     let first = line.result("once").await;
-    // The ping behind the result was not read yet, so no pong went out.
+    // The worker has not read the ping after the result, so it has sent no pong.
     drop(line);
     let mut line = worker.accept().await;
     assert_eq!(line.result("once").await, first);
-    // And whoever asks once more gets it once more, however it is written.
+    // The same call sent again, in another spelling of its JSON, gets the same result again.
     line.say(&format!(
         r#"{{"args":{{"command":"{}"}},"id":"once","tool":"run_command","type":"tool_call"}}"#,
         "echo ran >> effects; date +%s%N"
@@ -134,7 +135,8 @@ async fn results_of_a_stopped_runner_are_sent_by_the_next_and_a_pass_serves_what
         &json!({"command": "echo ran >> effects"}),
     )
     .await;
-    // Nobody reads; the result cannot have arrived. The shell creates the file before it writes, and ends with the runner.
+    // The worker reads nothing, so the result cannot have arrived. The shell creates the file before it writes, and
+    // ends with the runner.
     wait_until("its effect", || worker.read("effects") == "ran\n").await;
     runner.kill();
     drop(line);
@@ -143,7 +145,7 @@ async fn results_of_a_stopped_runner_are_sent_by_the_next_and_a_pass_serves_what
         line.done("b", "write_file", &json!({"path": "b", "content": "b"}))
             .await;
         let a = line.result("a").await;
-        // The end of the pass is a closing word.
+        // The pass ends with a close frame or with the end of the connection.
         assert!(matches!(
             line.message().await,
             None | Some(Message::Close(_))

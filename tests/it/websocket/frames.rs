@@ -1,4 +1,4 @@
-//! Frames: what is asked and answered, and what cannot be.
+//! Frames of calls and results, and frames that the runner cannot use.
 
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -91,7 +91,7 @@ async fn what_cannot_be_used_is_said_so_and_costs_nothing_else() {
             .expect("words")
             .contains("binary")
     );
-    // Types that we do not know are of others; nothing is said to them.
+    // Frames of unknown types are meant for others, so the runner does not answer them.
     line.say("{\"type\":\"greeting\"}").await;
     for (id, tool, args, words) in [
         ("a", "read_file", json!(["note"]), "object"),
@@ -103,7 +103,7 @@ async fn what_cannot_be_used_is_said_so_and_costs_nothing_else() {
         let output = line.fails(id, tool, &args).await;
         assert!(output.contains(words), "{tool} {args}: {output}");
     }
-    // Any text is an id, and comes back as it was.
+    // Any text is a valid id, and the answer has it unchanged.
     assert_eq!(
         line.done("call:1/\u{e9}", "read_file", &json!({"path": "note"}))
             .await,
@@ -143,7 +143,7 @@ async fn a_message_beyond_the_limit_closes_the_connection_with_the_reason() {
     )
     .await;
     let Some(Message::Close(Some(close))) = line.message().await else {
-        panic!("it goes on")
+        panic!("a close frame was expected")
     };
     assert_eq!(
         (close.code, close.reason.as_str()),
@@ -197,7 +197,7 @@ async fn a_flood_of_calls_is_answered_call_by_call() {
         while ids.len() < 2_000 {
             let message = futures_util::StreamExt::next(&mut stream)
                 .await
-                .expect("it goes on")
+                .expect("the connection stays open")
                 .expect("a message");
             let Message::Text(text) = message else {
                 continue;

@@ -1,4 +1,4 @@
-//! The connection itself: who may have it, when it is dead, how it comes back, how much it takes in.
+//! The connection itself: its token, the detection of a dead peer, reconnection, and backpressure.
 
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -50,7 +50,7 @@ async fn the_token_is_shown_and_masked_and_a_worker_that_refuses_it_is_left_in_p
         )
         .await;
     assert!(!said.contains("0123456789"), "{said}");
-    // Another token is taken up with the next connection; a refusal may also come after the handshake.
+    // The next connection uses another token. The worker may also refuse after the handshake.
     put_token(&worker, "another-token-of-the-worker-987654");
     let refusal = CloseFrame {
         code: CloseCode::Library(4401),
@@ -81,7 +81,7 @@ async fn a_close_of_the_worker_is_answered_with_its_own_code() {
         };
         assert_eq!(answer.code, goodbye.code);
     }
-    // One without a code is answered, too.
+    // A close frame without a code is answered, too.
     let mut line = worker.accept().await;
     line.send(Message::Close(None)).await;
     assert_eq!(line.message().await, Some(Message::Close(None)));
@@ -98,16 +98,16 @@ async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
     let shows = async |word: &str| {
         wait_for_some("the connection in status", async || {
             let status = worker.command(&["--json", "status"]).await.json();
-            // The trouble of before is over with the next call, which may be a moment later.
+            // The recorded trouble of the last outage ends with the next call, which may come a moment later.
             let is_over = word != "up" || status["backend"]["trouble"].is_null();
             (status["backend"]["link"] == word && is_over).then_some(status)
         })
         .await
     };
-    // It reads nothing, and so answers no ping.
+    // The test does not read from the first connection, so no pong goes out and the runner connects again.
     let mut second = worker.accept().await;
     drop(line);
-    // On a busy machine the pong comes too late now and then, and the runner comes back.
+    // On a busy machine a pong may come too late. Then the runner connects again.
     let serving = async {
         loop {
             while second.message().await.is_some() {}
@@ -119,7 +119,7 @@ async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
         () = serving => unreachable!("it serves for ever"),
     };
     assert_eq!(status["backend"]["kind"], "websocket");
-    // Somebody listens there, but the runner gets no answer.
+    // The port accepts connections, but the runner gets no answer.
     let backend = &shows("down").await["backend"];
     let is_well = backend["trouble"].is_null();
     assert_eq!(backend["reachable"], is_well, "{backend}");
@@ -133,25 +133,25 @@ async fn a_worker_that_always_hangs_up_is_tried_ever_more_seldom() {
     let call = json!({"type": "tool_call", "tool": "no_such_tool", "id": "x", "args": {}});
     while gaps.len() < 7 {
         let mut line = worker.accept().await;
-        // One answered ping makes the connection count. On a busy machine the runner may have given it up by now.
+        // One answered ping makes the connection count as good. On a busy machine the runner may have closed it by now.
         let sent = line.socket.send(Message::text(call.to_string())).await;
         if sent.is_err() || line.message().await.is_none() {
             continue;
         }
-        // Before, since the runner waits from then on.
+        // Measured before the drop, since the runner waits from then on.
         gaps.push(std::time::Instant::now());
         drop(line);
     }
     let waits: Vec<Duration> = gaps.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(
         waits[5] >= Duration::from_millis(3_200),
-        "at least what its place in the row asks for: {waits:?}"
+        "the sixth wait is shorter than its back-off: {waits:?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_nothing_can_be_taken_in_nothing_more_is_read() {
-    // No disk has so much room, so that the runner takes nothing on; its heartbeat opens the connection.
+    // No disk has so much space, so the runner accepts nothing. Its heartbeat opens the connection.
     let worker = WorkerProcess::with_config("[limits]\nleast_free_mb = 1000000\n").await;
     let runner = worker.run();
     let mut line = worker.accept().await;
@@ -165,7 +165,7 @@ async fn while_nothing_can_be_taken_in_nothing_more_is_read() {
         let bytes = text.len();
         let mut sending = std::pin::pin!(line.socket.send(Message::text(text)));
         let mut sent_it = None;
-        // What is taken in slowly comes at least so far.
+        // The runner takes in 8 MiB at least, but maybe slowly: wait longer for those.
         for _ in 0..if sent > 8 << 20 { 1 } else { 20 } {
             sent_it = tokio::time::timeout(Duration::from_secs(5), &mut sending)
                 .await
@@ -186,7 +186,7 @@ async fn while_nothing_can_be_taken_in_nothing_more_is_read() {
         !runner
             .log()
             .contains("the connection with the worker is down"),
-        "and it waits"
+        "the connection must stay up"
     );
 }
 

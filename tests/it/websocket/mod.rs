@@ -1,5 +1,5 @@
-//! The second wire: the program as a process, and a worker at the other end of a real socket. What the official shape of
-//! the conversation is, a worker in another language shows (synapse).
+//! The WebSocket backend: the program as a process, and a worker at the other end of a real socket. A worker in another
+//! language checks the official message format (synapse).
 
 mod delivery;
 mod frames;

@@ -1,5 +1,5 @@
-//! A client of the sync protocol that checks what the official ones check: a Transition goes on from where the last
-//! one ended.
+//! A client of the sync protocol. Like the official clients, it checks that a Transition starts at the version where
+//! the last one ended.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use uuid::Uuid;
 
-/// More than anything takes on a slow machine under load.
+/// Longer than any message takes on a slow machine under load.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The address of a client that joins the parts of long messages.
+/// The path for clients that join the parts of long messages.
 pub const NPM: &str = "/api/1.48.0/sync";
-/// The address of one that does not.
+/// The path for clients that do not.
 pub const OTHERS: &str = "/api/sync";
 
 pub struct SyncSocket {
@@ -24,7 +24,7 @@ pub struct SyncSocket {
     version: Value,
 }
 
-/// A time of the commit clock, as a number that can be compared.
+/// Decodes a time of the commit clock into a number that can be compared.
 pub fn parse_timestamp(ts: &Value) -> u64 {
     use base64::Engine as _;
     let text = ts.as_str().unwrap_or_else(|| panic!("no timestamp: {ts}"));
@@ -34,7 +34,7 @@ pub fn parse_timestamp(ts: &Value) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
 }
 
-/// That time as it is written.
+/// Encodes a time of the commit clock.
 pub fn format_timestamp(time: u64) -> Value {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD
@@ -42,7 +42,7 @@ pub fn format_timestamp(time: u64) -> Value {
         .into()
 }
 
-/// Asks for a socket, with these headers beside what must be there.
+/// Opens a socket with these headers beside the required ones.
 pub async fn open_socket(
     url: &str,
     path: &str,
@@ -64,17 +64,17 @@ pub async fn open_socket(
 }
 
 impl SyncSocket {
-    /// An open socket that has said nothing yet.
+    /// Opens a socket and sends nothing yet.
     pub async fn open(url: &str, path: &str) -> Self {
         open_socket(url, path, &[]).await.expect("a socket")
     }
 
-    /// A connected socket of a session of its own.
+    /// Opens a socket and connects it to a new session.
     pub async fn connected(url: &str) -> Self {
         Self::of_session(url, NPM, Uuid::new_v4()).await
     }
 
-    /// A connected socket.
+    /// Opens a socket and connects it to this session.
     pub async fn of_session(url: &str, path: &str, session: Uuid) -> Self {
         let mut socket = Self::open(url, path).await;
         let session = session.to_string();
@@ -94,7 +94,7 @@ impl SyncSocket {
         self.ws.send(message).await
     }
 
-    /// Asks for changes of the query set, from the version that stands.
+    /// Requests changes to the current version of the query set.
     pub async fn modify(&mut self, changes: Value) {
         let base = self.version["querySet"].as_u64().expect("a number");
         let message = json!({
@@ -103,7 +103,7 @@ impl SyncSocket {
         self.say(&message).await;
     }
 
-    /// Subscribes, and gives what is told at once.
+    /// Subscribes to a query and returns the Transition that follows.
     pub async fn subscribe(&mut self, query_id: u32, path: &str, args: Value) -> Value {
         self.modify(json!([add_query(query_id, path, args)])).await;
         self.transition().await
@@ -115,14 +115,14 @@ impl SyncSocket {
         self.say(&message).await;
     }
 
-    /// The next message, Pings too; nothing when the server has closed the socket.
+    /// Returns the next message, Pings included, or `None` when the server has closed the socket.
     pub async fn hear(&mut self) -> Option<Value> {
         let message = self.frame().await?;
         let mut message: Value = serde_json::from_str(&message).expect("JSON");
         if message["type"] == "Transition" {
             assert_eq!(
                 message["startVersion"], self.version,
-                "a Transition goes on from the last one"
+                "a Transition starts where the last one ended"
             );
             assert!(
                 parse_timestamp(&message["endVersion"]["ts"])
@@ -134,7 +134,7 @@ impl SyncSocket {
         Some(message.take())
     }
 
-    /// The text of the next message.
+    /// Returns the text of the next message.
     pub async fn frame(&mut self) -> Option<String> {
         loop {
             match timeout(PATIENCE, self.ws.next())
@@ -149,7 +149,7 @@ impl SyncSocket {
         }
     }
 
-    /// The next message, which must be of this type.
+    /// Returns the next message, which must be of this type.
     pub async fn expect(&mut self, kind: &str) -> Value {
         let message = self
             .hear()
@@ -163,7 +163,7 @@ impl SyncSocket {
         self.expect("Transition").await
     }
 
-    /// The reason with which the server closes the socket, once it has.
+    /// Waits until the server closes the socket and returns its reason.
     pub async fn closed(&mut self) -> String {
         loop {
             match timeout(PATIENCE, self.ws.next())
@@ -178,12 +178,12 @@ impl SyncSocket {
     }
 }
 
-/// A query to hold.
+/// Returns the modification that adds a query.
 pub fn add_query(query_id: u32, path: &str, args: Value) -> Value {
     json!({ "type": "Add", "queryId": query_id, "udfPath": path, "args": Value::Array(vec![args]) })
 }
 
-/// What a Transition says of one query.
+/// Returns the value that a Transition has for a query.
 pub fn query_value(transition: &Value, query_id: u32) -> Option<&Value> {
     let changes = transition["modifications"]
         .as_array()

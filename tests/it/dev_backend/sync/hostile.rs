@@ -1,4 +1,4 @@
-//! Clients that break the protocol, ask for too much, or do not listen.
+//! Clients that break the protocol, ask for too much, or do not read.
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -104,7 +104,7 @@ async fn a_query_too_many_is_refused_and_the_others_stay() {
         "{}",
         refused[0]
     );
-    // One that is let go makes room, and one that was never held can be let go.
+    // Removing a query makes room for another, and removing one that was refused is no error.
     socket
         .modify(json!([{ "type": "Remove", "queryId": 7 }, { "type": "Remove", "queryId": 1025 }]))
         .await;
@@ -127,7 +127,7 @@ async fn a_query_too_many_is_refused_and_the_others_stay() {
         "ok"
     );
 
-    // So many bytes of arguments are too many as well.
+    // The bytes of the arguments are limited as well.
     let mut socket = SyncSocket::connected(&server.wire.url).await;
     let long = "x".repeat(9 * 1024 * 1024);
     for (id, held) in [(0, true), (1, false)] {
@@ -158,7 +158,7 @@ async fn a_message_has_a_limit() {
     );
     socket.transition().await;
     let long = json!({ "type": "Mutation", "requestId": 1, "udfPath": "events:cancel", "args": [args(17 << 20)] });
-    // The server may close it before all of it is sent.
+    // The server may close the socket before the whole message is sent.
     drop(socket.try_send(Message::text(long.to_string())).await);
     assert_eq!(socket.hear().await, None);
 }
@@ -175,7 +175,7 @@ async fn one_that_does_not_listen_holds_up_nobody_else() {
     let mut deaf = Vec::new();
     for _ in 0..2 {
         let mut socket = SyncSocket::connected(&server.wire.url).await;
-        // Some 70 MiB, which no buffer of the system takes.
+        // Some 70 MiB, more than the buffers of the system hold.
         let queries: Vec<_> = (0..12)
             .map(|id| {
                 add_query(
@@ -200,8 +200,8 @@ async fn one_that_does_not_listen_holds_up_nobody_else() {
         "ok"
     );
 
-    // One that listens late gets everything, a part after the other.
-    let mut late = deaf.pop().expect("one of them");
+    // A client that reads late gets everything, part by part.
+    let mut late = deaf.pop().expect("a client that did not read");
     let (mut seen, mut text) = (std::collections::BTreeSet::new(), String::new());
     while seen.len() < 12 {
         let frame: Value =
@@ -254,11 +254,11 @@ async fn silence_is_broken_by_pings_and_a_silent_client_is_let_go() {
     let server = TestBackend::start().await;
     let mut socket = SyncSocket::open(&server.wire.url, NPM).await;
     let second = std::time::Duration::from_secs(1);
-    // One that reads answers the pings of its WebSocket, and may say nothing for as long as it likes.
+    // A client that reads also answers WebSocket pings, and needs to send nothing else.
     for _ in 0..12 {
         time.run(second, socket.expect("Ping")).await;
     }
-    // From here on it does not read.
+    // From here on the client does not read.
     time.pass(150 * second, second).await;
     for _ in 0..20 {
         if socket.hear().await.is_none() {

@@ -1,5 +1,5 @@
-//! The sync protocol over real sockets: subscriptions, mutations that are sent twice, sockets that end, and clients
-//! that do what no client should.
+//! The sync protocol over real sockets: subscriptions, repeated mutations, closed sockets, and clients that break the
+//! protocol.
 
 mod client;
 mod hostile;
@@ -63,7 +63,7 @@ async fn a_subscriber_hears_of_what_changed_and_of_nothing_else() {
         Some(1)
     );
 
-    // A lease that is renewed and a request that is known change nothing that is held here; the result does.
+    // A renewed lease and a known request change the result of no subscribed query; a result does.
     device.claim("r-1", "lease").await;
     caller.append("r-1", &device.id, "{}").await;
     device.post("r-1", "lease", "{}").await;
@@ -90,7 +90,7 @@ async fn a_subscriber_hears_of_what_changed_and_of_nothing_else() {
         "{told}"
     );
 
-    // What is let go is not told of any more.
+    // A removed query gets no more changes.
     socket
         .modify(json!([{ "type": "Remove", "queryId": 2 }]))
         .await;
@@ -144,7 +144,7 @@ async fn a_subscription_that_fails_says_why_and_recovers() {
             (&json!([]), &Value::Null)
         );
     }
-    // A session says not what it changes: the query is run again, and fails in another way.
+    // A new session may change any query, so the backend runs this one again. It now fails with another error.
     server.pair("dev-1").await;
     let told = socket.transition().await;
     assert_eq!(
@@ -180,7 +180,7 @@ async fn a_mutation_is_answered_and_then_seen() {
         "{seen}"
     );
 
-    // A refused one has no time, and a Transition behind it all the same.
+    // A refused mutation has no time, but a Transition follows it all the same.
     socket
         .mutate(
             1,
@@ -211,7 +211,7 @@ async fn a_mutation_is_answered_and_then_seen() {
         (&json!(2), &json!(false))
     );
 
-    // What is sent at once is answered in its order.
+    // Messages that are sent together are answered in order.
     for (id, request) in [(3, "r-2"), (4, "r-3")] {
         socket
             .mutate(
@@ -269,7 +269,7 @@ async fn a_mutation_that_is_sent_again_runs_once_also_after_a_restart() {
     let first = socket.expect("MutationResponse").await;
     assert_eq!(
         first["result"]["created"], true,
-        "the value of the one time that it ran: {first}"
+        "the answer is that of the only run: {first}"
     );
     assert!(
         parse_timestamp(&socket.transition().await["endVersion"]["ts"])
@@ -284,7 +284,7 @@ async fn a_mutation_that_is_sent_again_runs_once_also_after_a_restart() {
     assert_eq!(socket.expect("MutationResponse").await, first);
     socket.transition().await;
 
-    // Another session's call of this number is another call, and this session's number is taken.
+    // In another session this number is another call; in this session the number is taken.
     let mut other = SyncSocket::connected(&server.wire.url).await;
     other.mutate(7, "events:appendRequest", &args).await;
     assert_eq!(
@@ -311,7 +311,7 @@ async fn a_mutation_that_is_sent_again_runs_once_also_after_a_restart() {
         true
     );
 
-    // After 14 days nobody asks again.
+    // After 14 days the stored answer is gone, so the mutation runs again.
     server.clock.advance(15.0 * 24.0 * 3_600_000.0);
     let mut socket = SyncSocket::of_session(&server.wire.url, NPM, session).await;
     socket.mutate(7, "events:appendRequest", &args).await;
@@ -372,7 +372,7 @@ async fn a_connect_moves_the_commit_clock_to_the_present_at_most() {
         })
     };
     let list = json!({ "callerToken": server.caller_token });
-    // What a client saw of a database that is gone does not come again.
+    // Times that a client saw of a deleted database are not used again.
     let mut socket = SyncSocket::open(&server.wire.url, NPM).await;
     socket.say(&connect(now - hour)).await;
     let told = socket.subscribe(0, "devices:list", list.clone()).await;
@@ -381,7 +381,7 @@ async fn a_connect_moves_the_commit_clock_to_the_present_at_most() {
         "{told}"
     );
     assert_eq!(told["clientClockSkew"], 500);
-    // A client that claims to have seen the future, which needs no token, is served and moves nothing there.
+    // A client needs no token to claim a time in the future. It is served, and the commit clock does not move there.
     for beyond in [now + hour, now + 25 * hour, u64::MAX] {
         let mut socket = SyncSocket::open(&server.wire.url, NPM).await;
         socket.say(&connect(beyond)).await;
@@ -433,7 +433,7 @@ async fn a_token_is_checked_and_a_refused_one_ends_the_socket() {
     assert!(socket.closed().await.starts_with("BadAdminKey"));
 }
 
-/// Fills the catalog of one kind to nearly 6 MiB, with characters of several bytes.
+/// Fills the catalog of one kind with nearly 6 MiB of multi-byte characters.
 async fn fill_catalog(server: &TestBackend, device: &super::server::DeviceClient, kind: &str) {
     let body = "é\"".repeat(150_000);
     for page in 0..4 {

@@ -1,4 +1,4 @@
-//! Clients of the proxy that send what no program sends: the proxy serves the others all the same.
+//! Clients that send malformed data or too many requests: the proxy still serves the others.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ fn admit_call(proxy: &NetworkProxy, conversation: Option<&str>) -> Arc<CallNetwo
     })
 }
 
-/// A call that reaches a proxy at a port of this test.
+/// A call that reaches a proxy on a port of this test.
 pub(super) struct ProxyClient {
     at: SocketAddr,
     proxy: NetworkProxy,
     call: Arc<CallNetwork>,
     _serving: JoinSet<()>,
-    /// The home with the rules.
+    /// Keeps the home with the rules until the client ends.
     _yard: Option<HostileFixture>,
 }
 
@@ -63,12 +63,12 @@ impl ProxyClient {
         (client, one_file())
     }
 
-    /// From now on, this is a new call of that conversation.
+    /// Replaces the call with a new one of that conversation.
     fn call_of(&mut self, conversation: &str) {
         self.call = admit_call(&self.proxy, Some(conversation));
     }
 
-    /// Opens a tunnel; `Err` is the whole answer where there is none.
+    /// Opens a tunnel, or returns the whole answer as `Err`.
     async fn open_tunnel(&self, port: u16) -> Result<TcpStream, String> {
         let head = format!(
             "CONNECT packages.test:{port} HTTP/1.1\r\nProxy-Authorization: Basic {}\r\n\r\n",
@@ -92,10 +92,10 @@ impl ProxyClient {
         base64::engine::general_purpose::STANDARD.encode(user)
     }
 
-    /// Sends bytes and returns all that comes back.
+    /// Sends bytes and returns the whole answer.
     async fn send(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(self.at).await.expect("it listens");
-        // The proxy may have answered and closed before it took everything.
+        // The proxy may answer and close before it has read everything.
         let _ = stream.write_all(bytes).await;
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
@@ -160,7 +160,7 @@ async fn idle_tunnels_of_two_conversations_leave_connections_for_a_third() {
     let mut open = Vec::new();
     for (conversation, share) in [("a", 128), ("b", 64)] {
         let before = open.len();
-        // The calls of a conversation share what it may have.
+        // The calls of a conversation share its limit.
         for call in 0..200 {
             if call % 50 == 0 {
                 client.call_of(conversation);
@@ -171,7 +171,7 @@ async fn idle_tunnels_of_two_conversations_leave_connections_for_a_third() {
                     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
                     let why = format!("this conversation has {share} connections open");
                     assert!(answer.contains(&why), "{answer}");
-                    let told = client.call.failure_text().expect("the answer tells it");
+                    let told = client.call.failure_text().expect("a failure text");
                     assert!(told.contains(&why), "{told}");
                 }
             }

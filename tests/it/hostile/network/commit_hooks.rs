@@ -1,4 +1,4 @@
-//! The network of the hooks of a commit: the same as that of a command.
+//! The network of commit hooks: the same as that of a command.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::harness::program::make_program;
 use crate::harness::tools;
 use crate::harness::wait::wait_until;
 
-/// A repository in the workspace whose commits run these lines.
+/// Creates a repository in the workspace, with these lines as its pre-commit hook.
 fn lay_out_hook(setup: &HostileFixture, lines: &str) {
     let work = setup.path("work");
     for args in [
@@ -65,7 +65,7 @@ async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
         text.starts_with("Nothing was committed") && text.contains(&allow),
         "{text}"
     );
-    // What uses no proxy is told why it has no network.
+    // A hook that bypasses the proxy gets the reason why it has no network.
     lay_out_hook(&setup, &format!("curl -sS --noproxy '*' {url}"));
     let args = json!({"message": "one", "path": "."});
     let refused = tools::call_tool(&setup.registry, "GitCommit", args).await;

@@ -1,5 +1,5 @@
-//! A company's certificate authority, which a server of its network has its certificate from: programs find it by the
-//! variables of the user, and no such variable shows them anything else.
+//! A company's certificate authority, which issued the certificate of a server in its network. Programs find it through
+//! the user's variables. No such variable opens any other file.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{ALLOW, asking_yard_in};
 use crate::faults::tls::{make_authority, make_certificate, start_tls_gate};
 use crate::harness::left_out::tell_left_out;
 
-/// A folder of certificates as OpenSSL wants it, in the user's home, with a key beside them.
+/// Writes a folder of certificates, as OpenSSL expects it, into the user's home, with a key beside them.
 fn write_authority(folder: &TempDir, pem: &str) {
     let certs = folder.path().join("user/certs");
     std::fs::create_dir(&certs).expect("made");
@@ -37,7 +37,8 @@ fn yard_with(folder: Arc<TempDir>, name: &str, path: &str) -> HostileFixture {
     asking_yard_in(folder, ALLOW, &[variable])
 }
 
-/// A program that trusts a server, which it reaches through the proxy, or says why not.
+/// Returns a Node program that connects to a server through the proxy, and prints the error if it does not trust the
+/// server.
 fn node_program(url: &str) -> String {
     let target = url.trim_start_matches("https://");
     format!(
@@ -49,7 +50,8 @@ fn node_program(url: &str) -> String {
     )
 }
 
-/// The programs with a command that says `reached`. One that is not installed on this machine is left out, and named.
+/// The installed programs, each with a variable and a command that contacts the server. Reports programs that are not
+/// installed.
 fn client_commands(url: &str) -> Vec<(&'static str, &'static str, String)> {
     let all = [
         ("curl", "CURL_CA_BUNDLE", format!("curl -sS {url}/file")),

@@ -1,5 +1,5 @@
-//! Java machines, which read no address of a proxy from a variable and send it no user name. Left out where Java or Maven is
-//! not installed, unless `PUNIE_REQUIRE_JAVA=1`.
+//! Java programs: they read no proxy address from a variable, and send the proxy no user name. Skipped if Java or Maven
+//! is not installed, unless `PUNIE_REQUIRE_JAVA=1`.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -32,14 +32,14 @@ public class Reach {
 }
 "#;
 
-/// A project whose parent lies in the repository.
+/// A Maven project whose parent lies in the repository.
 const PROJECT: &str = "<project><modelVersion>4.0.0</modelVersion><parent><groupId>demo</groupId><artifactId>parent\
                        </artifactId><version>1.0</version></parent><artifactId>own</artifactId><packaging>pom</packaging>\
                        </project>";
 const PARENT: &str = "<project><modelVersion>4.0.0</modelVersion><groupId>demo</groupId><artifactId>parent</artifactId>\
                       <version>1.0</version><packaging>pom</packaging></project>";
 
-/// Whether these programs are there. Says so where they are not.
+/// Returns true if these programs are installed, and reports the first that is missing.
 fn are_installed(programs: &[&str]) -> bool {
     let is_missing = |name: &&&str| Command::new(name).arg("--version").output().is_err();
     let missing = programs.iter().find(is_missing);
@@ -55,7 +55,7 @@ fn maven_repository() -> FileServer {
 
 /// Writes the project, and returns the command that builds it from a repository at this port.
 fn lay_out_project(setup: &HostileFixture, port: u16) -> &'static str {
-    // Maven reads no repository over plain HTTP but one that its settings name.
+    // Maven reads a repository over plain HTTP only if its settings name it.
     let settings = format!(
         "<settings><mirrors><mirror><id>own</id><mirrorOf>*</mirrorOf><url>http://packages.test:{port}/maven2</url>\
          </mirror></mirrors></settings>"
@@ -109,7 +109,10 @@ async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
         address.replace("127.0.0.1", "packages.test")
     );
     let text = setup.bash(&command).await;
-    assert!(text.contains("PKIX"), "its own option counts: {text}");
+    assert!(
+        text.contains("PKIX"),
+        "the program's own option must win: {text}"
+    );
 }
 
 #[tokio::test]
@@ -135,7 +138,7 @@ async fn maven_asks_like_any_other_program() {
     }
 }
 
-/// No Java is needed for this: curl is told not to name its call.
+/// Uses curl without a user name for the proxy, so it needs no Java.
 #[tokio::test]
 async fn a_connection_without_a_name_belongs_to_the_process_that_made_it() {
     let (setup, server) = (asking_yard(ALLOW), one_file());
@@ -147,7 +150,7 @@ async fn a_connection_without_a_name_belongs_to_the_process_that_made_it() {
     assert_eq!(tools::reply_text(&reply), "served");
     assert_eq!(reply.meta.network.len(), 1, "{:?}", reply.meta.network);
     let unclear = "It is not clear to which call the connection belongs";
-    // A process that has no name, and one that shares its connection with a process that has another name.
+    // A process without a call's name, and one that shares its connection with a process of another name.
     let text = setup.bash(&format!("env -i {curl}")).await;
     assert!(text.contains(unclear), "{text}");
     let shared = format!(

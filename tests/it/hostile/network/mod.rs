@@ -1,4 +1,4 @@
-//! The network by consent: what commands reach through the runner's proxy, and what they do not.
+//! Network access by consent: the hosts that commands reach through the runner's proxy, and those that they do not.
 
 mod bad_clients;
 mod commit_hooks;
@@ -32,13 +32,13 @@ use super::HostileFixture;
 use crate::harness::tools;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// Allows what a server of a test has: a name for this machine's loopback, and its address.
+/// Allows the hosts of a test's server: a name for this machine's loopback, and its address.
 const ALLOW: &str = "[[rule]]\nname = \"packages\"\ndecision = \"allow\"\nhosts = [\"packages.test\", \"127.0.0.1\"]\n";
-/// Asks about the same.
+/// Asks about the same hosts.
 const ASK: &str = "[[rule]]\nname = \"packages\"\ndecision = \"ask\"\nhosts = [\"packages.test\", \"127.0.0.1\"]\n";
 const DENY: &str = "[[rule]]\nname = \"packages\"\ndecision = \"deny\"\nreason = \"not today\"\nhosts = [\"packages.test\"]\n";
 
-/// A real server of HTTP: files by their paths.
+/// A real HTTP server that serves files by their paths.
 struct FileServer {
     port: u16,
     /// The heads of the requests so far.
@@ -50,7 +50,8 @@ impl FileServer {
         Self::start_at(Ipv4Addr::LOCALHOST, move |path, _| files.get(path).cloned())
     }
 
-    /// Serves what this makes of a path and the server's own port. An answer that begins with `http` is a redirect.
+    /// Serves the function's answer to a path and the server's own port. An answer that begins with `http` is a
+    /// redirect.
     fn start_at(
         address: Ipv4Addr,
         answer: impl Fn(&str, u16) -> Option<Vec<u8>> + Send + Sync + 'static,
@@ -108,7 +109,7 @@ fn serve_files(
             "application/octet-stream"
         };
         let length = body.len();
-        // Else the client may send its next request on a connection that ends.
+        // Without this header, the client may send its next request on a connection that ends.
         let end = if is_last { "Connection: close\r\n" } else { "" };
         write!(
             stream,
@@ -125,12 +126,12 @@ fn one_file() -> FileServer {
     FileServer::start(HashMap::from([("/file".to_owned(), b"served\n".to_vec())]))
 }
 
-/// A yard whose commands ask about hosts, by these rules.
+/// Starts a fixture whose commands ask about hosts by these rules.
 fn asking_yard(policy: &str) -> HostileFixture {
     asking_yard_in(HostileFixture::lay_out(), policy, &[])
 }
 
-/// The same in this folder, for a user with these variables.
+/// Starts it in this folder, for a user with these variables.
 fn asking_yard_in(
     folder: Arc<TempDir>,
     policy: &str,
@@ -163,18 +164,18 @@ fn host_gate(home: &Home) -> HostGate {
         mask: Arc::new(|text| text.replace("hunter2", "***")),
         patience: Arc::new(|| Duration::from_mins(2)),
     };
-    // Names of a test lead to this machine, and no other name leads anywhere.
+    // Names that end in `.test` lead to this machine, all others nowhere.
     let resolve = |name: String, port: u16| {
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         let is_known = name.rsplit('.').next() == Some("test");
         let known = is_known.then(|| vec![address]);
         known.ok_or_else(|| std::io::ErrorKind::NotFound.into())
     };
-    HostGate::new(Some(Arc::new(rules.expect("good rules"))), Some(asker))
+    HostGate::new(Some(Arc::new(rules.expect("valid rules"))), Some(asker))
         .with_resolver(Arc::new(resolve))
 }
 
-/// A person who gives these answers, one after the other. Ends with the questions that were answered.
+/// A person who gives these answers in order. `questions` returns the answered questions.
 struct AnsweringPerson {
     presence: ApproverPresence,
     answering: thread::JoinHandle<Vec<OpenQuestion>>,
@@ -218,7 +219,7 @@ impl AnsweringPerson {
 
     async fn questions(self) -> Vec<OpenQuestion> {
         let joined = tokio::task::spawn_blocking(|| self.answering.join()).await;
-        let answered = joined.expect("it runs").expect("all were asked");
+        let answered = joined.expect("it runs").expect("all questions were asked");
         drop(self.presence);
         answered
     }
@@ -279,7 +280,7 @@ async fn a_host_is_refused_at_once_with_the_reason_where_nobody_can_be_asked() {
     assert_eq!(
         text.matches(&command).count(),
         2,
-        "the body and the hint: {text}"
+        "the body and the hint must name the command: {text}"
     );
     for part in [
         "no rule names this host",
@@ -289,7 +290,7 @@ async fn a_host_is_refused_at_once_with_the_reason_where_nobody_can_be_asked() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    // No rule that allows lifts one that asks, so none is proposed.
+    // No allow rule overrides a rule that asks, so none is proposed.
     let text = asking_yard(ASK).bash(&both).await;
     assert!(
         text.contains("nobody can be asked") && !text.contains("policy allow"),
@@ -367,16 +368,16 @@ async fn an_answer_for_the_conversation_holds_in_it_only() {
     );
 }
 
-/// The caller chooses the ids of requests and the names of conversations.
+/// The caller chooses request ids and conversation names, so the two may be equal.
 #[tokio::test]
 async fn an_answer_holds_for_no_call_that_names_or_is_named_like_its_scope() {
     use ApprovalOption::{AllowAlways, AllowOnce, RejectOnce};
     for (answer, first, others) in [
-        // A call alone, and one of a conversation that is named like it.
+        // A call alone, and a call of a conversation with the same name.
         (AllowOnce, ("r1", None), ("r2", Some("r1"))),
         (AllowAlways, ("r1", None), ("r2", Some("r1"))),
         (AllowOnce, ("r1", Some("talk")), ("r2", Some("r1"))),
-        // A conversation, and a call that is named like it.
+        // A conversation, and a call with the same name.
         (AllowAlways, ("r1", Some("talk")), ("talk", None)),
         (AllowAlways, ("r1", Some("talk")), ("talk", Some("other"))),
     ] {
@@ -447,7 +448,7 @@ async fn addresses_that_are_not_public_are_reached_by_a_rule_for_the_address_onl
             );
         }
     }
-    // Past the proxy there is nothing.
+    // Without the proxy, no host is reachable.
     let text = setup.bash(&format!("curl -sS --noproxy '*' http://127.0.0.2:{inner_port}/; echo x > /dev/tcp/127.0.0.2/{inner_port}; echo x > /dev/udp/127.0.0.53/53 && echo sent; getent hosts localhost.localdomain example.com")).await;
     assert!(
         !text.contains("inner") && text.contains("Connection refused"),
@@ -485,7 +486,7 @@ async fn the_proxy_connects_to_the_address_that_it_checked() {
     .expect("written");
     let asked: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
     let counted = Arc::clone(&asked);
-    // A name server that tells another address each time, the allowed one first.
+    // A name server that returns another address each time, the allowed one first.
     let resolve = move |name: String, port: u16| {
         let mut asked = counted.lock();
         let times = asked.entry(name.clone()).or_default();
@@ -508,7 +509,7 @@ async fn the_proxy_connects_to_the_address_that_it_checked() {
         client.get(&url).await
     };
     assert!(answer("anew.test").await.ends_with("served\n"));
-    assert_eq!(asked.lock()["anew.test"], 1, "one lookup a connection");
+    assert_eq!(asked.lock()["anew.test"], 1, "one lookup per connection");
     assert!(answer("anew.test").await.contains("leads to 127.0.0.2"));
     assert!(answer("both.test").await.contains("leads to 127.0.0.2"));
     assert_eq!(server.requests(), 1);
@@ -522,7 +523,7 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
         "curl -sS http://127.0.0.2:{}/; echo proxy=$HTTP_PROXY",
         inner.port
     );
-    // Without a gate before it, the tool does as it is told.
+    // Without a gate before it, the tool gives the network that the call requests.
     let args =
         json!({"command": command, "network": true, "network_reason": "ssh to the build host"});
     let reply = setup.call(args.clone()).await.expect("it runs");
@@ -538,7 +539,7 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
     };
     let GateDecision::NeedsApproval(asked) = decide(&setup, &args).await.expect("a question")
     else {
-        panic!("it is asked about");
+        panic!("a call for the whole network must be asked about");
     };
     assert!(
         asked
@@ -568,7 +569,7 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
     );
 }
 
-/// `cargo test --test it -- --ignored --nocapture the_cost_of_a_command`.
+/// Run it with `cargo test --test it -- --ignored --nocapture the_cost_of_a_command`.
 #[tokio::test]
 #[ignore = "a measurement"]
 #[expect(clippy::print_stdout, reason = "its figures are its result")]
@@ -578,7 +579,7 @@ async fn only_by_name_the_cost_of_a_command_with_the_proxy_is_that_without() {
         asking_yard(ALLOW),
     );
     let mut took = [Vec::new(), Vec::new()];
-    // In turns, so that the machine's other work falls on both.
+    // In turns, so that other load on the machine affects both.
     for _ in 0..400 {
         for (setup, took) in [&plain, &asking].into_iter().zip(&mut took) {
             let begun = std::time::Instant::now();

@@ -1,5 +1,5 @@
-//! Real package managers against a server that plays their registries: each installs after a yes, and each says why where
-//! it is refused. One that is not installed on this machine is left out.
+//! Real package managers against a server that plays their registries: each installs after a yes, and prints the reason
+//! after a refusal. Those that are not installed on this machine are skipped.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -32,7 +32,7 @@ fn encode_hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The files of a bare repository with one commit, as git's plain protocol serves them.
+/// Returns the files of a bare repository with one commit, as git's plain HTTP protocol serves them.
 fn go_repository() -> HashMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
     let git = |args: &[&str]| {
@@ -75,7 +75,7 @@ fn go_repository() -> HashMap<String, Vec<u8>> {
     files
 }
 
-/// A server that plays the registries of all package managers.
+/// Starts a server that plays the registries of all package managers.
 pub(super) fn serve_registries() -> FileServer {
     let npm = tar_gz(&[
         (
@@ -158,7 +158,7 @@ pub(super) fn serve_registries() -> FileServer {
     })
 }
 
-/// The programs, each with a command that installs from the server and then says `installed`.
+/// The installed programs, each with a command that installs from the server and then prints `installed`.
 fn install_commands(port: u16) -> Vec<(&'static str, String)> {
     let own = format!("http://packages.test:{port}");
     let toolchain = Path::new(env!("CARGO"))
@@ -236,7 +236,7 @@ async fn each_installs_after_one_yes() {
     assert_eq!(
         person.questions().await.len(),
         all.len(),
-        "one question each"
+        "one question per program"
     );
 }
 
