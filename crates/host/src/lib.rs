@@ -17,6 +17,7 @@ pub mod file_content;
 pub mod file_view;
 pub mod files;
 pub mod folders;
+pub mod ignore_rules;
 pub mod linked_repository;
 pub mod local;
 pub mod network_proxy;

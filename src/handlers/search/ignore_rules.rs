@@ -2,26 +2,15 @@
 //! Not here: hidden names and file types.
 
 use std::cell::OnceCell;
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
-use parking_lot::Mutex;
+use ignore::gitignore::{Gitignore, Glob};
 
 use super::folder::{SearchFolder, open_rules_file};
 use super::folder_entries::WalkEntryKind;
-
-/// The bytes of a rules file that are read. No hand-written file is longer.
-const MAX_RULES_BYTES: u64 = 1 << 20;
-
-/// The number of rules files in the cache,
-const MAX_CACHED_FILES: usize = 128;
-/// none of them longer than this.
-const MAX_CACHED_BYTES: usize = 16 << 10;
+use punie_host::ignore_rules::RulesCache;
 
 /// The rules that apply in a folder.
 #[derive(Debug, Clone)]
@@ -30,11 +19,6 @@ pub(super) struct IgnoreRules {
     user: Option<Arc<Gitignore>>,
     known: Arc<RulesCache>,
 }
-
-/// A cache of compiled rules by their text. Many folders have the same rules, and compiling them takes longer than
-/// walking the folder.
-#[derive(Debug, Default)]
-struct RulesCache(Mutex<VecDeque<(Vec<u8>, Arc<Gitignore>)>>);
 
 /// The rules of one folder, for paths relative to it. Most folders have none and need no level.
 #[derive(Debug)]
@@ -68,7 +52,7 @@ impl IgnoreRules {
         folders.reverse();
         let mut nearest = None;
         for folder in folders {
-            let read = |name: &str| known.load_rules(open_rules_file(&folder.join(name)));
+            let read = |name: &str| known.load_rules(open_rules_file(&folder.join(name))?);
             let (ignore, git) = (read(".ignore"), read(".gitignore"));
             let repository = folder.join(".git").symlink_metadata().is_ok();
             if ignore.is_none() && git.is_none() && !repository {
@@ -85,7 +69,8 @@ impl IgnoreRules {
             }));
         }
         // For the user's file, git anchors patterns at the top of the repository.
-        let user = known.load_rules(user.and_then(open_rules_file));
+        let user = user.and_then(open_rules_file);
+        let user = user.and_then(|file| known.load_rules(file));
         Self {
             nearest,
             user,
@@ -100,9 +85,7 @@ impl IgnoreRules {
             return self.clone();
         }
         let read = |there: bool, name: &str| {
-            let file = there
-                .then(|| folder.open_file(name.as_ref()).ok())
-                .flatten();
+            let file = there.then(|| folder.open_file(name.as_ref()).ok())??;
             self.known.load_rules(file)
         };
         let exclude = || {
@@ -110,8 +93,8 @@ impl IgnoreRules {
                 .open_subfolder(".git".as_ref())
                 .and_then(|git| git.open_subfolder("info".as_ref()))
                 .ok()?;
-            self.known
-                .load_rules(info.open_file("exclude".as_ref()).ok())
+            let file = info.open_file("exclude".as_ref()).ok()?;
+            self.known.load_rules(file)
         };
         let level = RulesLevel {
             ignore: read(signs.ignore, ".ignore"),
@@ -176,36 +159,6 @@ fn first_decision<'a>(
     next: impl FnOnce() -> Match<&'a Glob>,
 ) -> Match<&'a Glob> {
     if decision.is_none() { next() } else { decision }
-}
-
-impl RulesCache {
-    /// Loads rules for paths relative to their folder. Skips invalid lines, as git does.
-    fn load_rules(&self, file: Option<File>) -> Option<Arc<Gitignore>> {
-        let mut bytes = Vec::new();
-        file?.take(MAX_RULES_BYTES).read_to_end(&mut bytes).ok()?;
-        let known = self
-            .0
-            .lock()
-            .iter()
-            .find(|(text, _)| *text == bytes)
-            .map(|(_, rules)| Arc::clone(rules));
-        if known.is_some() {
-            return known;
-        }
-        let text = String::from_utf8_lossy(&bytes);
-        let mut builder = GitignoreBuilder::new("");
-        for line in text.trim_start_matches('\u{FEFF}').lines() {
-            // To git, braces are letters.
-            let _ = builder.add_line(None, &line.replace('{', "[{]").replace('}', "[}]"));
-        }
-        let rules = Arc::new(builder.build().ok()?);
-        if bytes.len() <= MAX_CACHED_BYTES {
-            let mut known = self.0.lock();
-            known.truncate(MAX_CACHED_FILES - 1);
-            known.push_front((bytes, Arc::clone(&rules)));
-        }
-        Some(rules)
-    }
 }
 
 /// Returns the length of the path prefix that entries of a folder share.

@@ -17,7 +17,6 @@ use super::call_record::{
     CallStart, CallsFolder, FolderStart, link_file, read_tree_file, share_tree_file,
     write_tree_file, write_whole,
 };
-use super::ignore_rules::RulesCache;
 use super::scan_limits::{ScanError, ScanLimits};
 use super::snapshot_contents::SnapshotContents;
 use super::tree_node::{TreeNode, compare_trees};
@@ -26,6 +25,7 @@ use super::watched_folder::{FolderTree, WatchedFolder};
 use punie_core::durable::open_lock_file;
 use punie_core::failpoint::reach_of;
 use punie_core::ids::RequestId;
+use punie_host::ignore_rules::RulesCache;
 
 /// The limits of a snapshot.
 const LIMITS: ScanLimits = ScanLimits {

@@ -5,47 +5,13 @@
     reason = "this file reads the rules above a workspace"
 )]
 
-use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use parking_lot::Mutex;
-
-/// The most bytes of a `.gitignore` that are read.
-const MAX_RULES_BYTES: u64 = 1 << 20;
-/// The compiled rules that are kept; above it, all are compiled anew.
-const MAX_CACHED: usize = 512;
-
-/// A cache of compiled rules by their text: compiling them takes longer than walking the folder.
-#[derive(Debug, Default)]
-pub(super) struct RulesCache(Mutex<HashMap<Vec<u8>, Arc<Gitignore>>>);
-
-impl RulesCache {
-    /// Compiles the text of a `.gitignore`. Invalid lines are skipped, as git does.
-    pub fn compile_rules(&self, text: Vec<u8>) -> Option<Arc<Gitignore>> {
-        let mut cached = self.0.lock();
-        if let Some(known) = cached.get(&text) {
-            return Some(Arc::clone(known));
-        }
-        let mut builder = GitignoreBuilder::new("");
-        for line in String::from_utf8_lossy(&text)
-            .trim_start_matches('\u{FEFF}')
-            .lines()
-        {
-            let _ = builder.add_line(None, line);
-        }
-        let rules = Arc::new(builder.build().ok()?);
-        if cached.len() >= MAX_CACHED {
-            cached.clear();
-        }
-        cached.insert(text, Arc::clone(&rules));
-        Some(rules)
-    }
-}
+use ignore::gitignore::Gitignore;
+use punie_host::ignore_rules::RulesCache;
 
 /// The rules of one folder.
 #[derive(Debug)]
@@ -83,7 +49,7 @@ pub(crate) fn is_ignored_now(top: &Path, path: &Path) -> bool {
         let read = File::open(top.join(&folder).join(".gitignore"));
         levels.extend(read.ok().and_then(|file| {
             Some(RulesLevel {
-                rules: rules.compile_rules(read_rules(file)?)?,
+                rules: rules.load_rules(file)?,
                 folder: Some(folder.clone()),
                 to_top: PathBuf::new(),
             })
@@ -109,7 +75,7 @@ pub(super) fn read_levels_above(top: &Path, rules: &RulesCache) -> Vec<RulesLeve
         .filter_map(|folder| {
             let file = File::open(folder.join(".gitignore")).ok()?;
             Some(RulesLevel {
-                rules: rules.compile_rules(read_rules(file)?)?,
+                rules: rules.load_rules(file)?,
                 folder: None,
                 to_top: top.strip_prefix(folder).ok()?.to_owned(),
             })
@@ -127,11 +93,4 @@ pub(super) fn find_repository_above(top: &Path) -> Option<&Path> {
     top.ancestors()
         .skip(1)
         .find(|folder| folder.join(".git").symlink_metadata().is_ok())
-}
-
-pub(super) fn read_rules(file: File) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    let is_file = file.metadata().ok()?.is_file();
-    file.take(MAX_RULES_BYTES).read_to_end(&mut text).ok()?;
-    is_file.then_some(text)
 }

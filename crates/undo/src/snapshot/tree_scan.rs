@@ -19,9 +19,7 @@ use super::file_reading::{
 };
 use super::folder_count::CountedFolder;
 use super::git_index::TrackedPaths;
-use super::ignore_rules::{
-    RulesCache, RulesLevel, find_repository_above, is_ignored, read_levels_above, read_rules,
-};
+use super::ignore_rules::{RulesLevel, find_repository_above, is_ignored, read_levels_above};
 use super::scan_limits::{ScanError, ScanLimits};
 use super::snapshot_contents::SnapshotContents;
 use super::tree_node::{PathContent, TreeNode, UncoveredReason};
@@ -157,8 +155,7 @@ impl<'a> TreeScan<'a> {
         }
         if has(".gitignore").is_ok()
             && let Ok(file) = open_file(opened, OsStr::new(".gitignore"))
-            && let Some(rules) =
-                read_rules(file).and_then(|text| self.context.rules.compile_rules(text))
+            && let Some(rules) = self.context.rules.load_rules(file)
         {
             self.levels.push(RulesLevel {
                 rules,
