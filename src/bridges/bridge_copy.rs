@@ -1,5 +1,4 @@
-//! One running copy of a bridge: started confined, with its secrets, its output in its log. Not here: when it is started
-//! and ended (supervisor).
+//! One running copy of a bridge: started confined, with its secrets, its output in its log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The waits between the end of a bridge and its next start. Not here: starting it (supervisor).
+//! The waits between the end of a bridge and its next start.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Keeps the bridges running that the owner wants: follows the state file, starts each again after its end, and ends it
-//! when it is not wanted any more. Not here: one copy (bridge_copy), and the waits (restart_backoff).
+//! when it is not wanted any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

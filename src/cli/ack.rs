@@ -1,5 +1,4 @@
-//! `ack`: lists what the owner was told of protected paths and of the journal, and acknowledges it. Not here: bringing a
-//! change back (undo).
+//! `ack`: lists what the owner was told of protected paths and of the journal, and acknowledges it.
 
 use super::context::CliContext;
 use super::exit::Exit;

@@ -1,5 +1,4 @@
-//! `agents`: lists the agents that were loaded from the home, and the problems with the others. Not here: what both kinds
-//! of documents have in common (skills).
+//! `agents`: lists the agents that were loaded from the home, and the problems with the others.
 
 use clap::Args;
 

@@ -1,5 +1,4 @@
-//! Secrets that an agent asked for (RequestCredential): stored with the request, and its question answered. Not here:
-//! reading the value.
+//! Secrets that an agent asked for (RequestCredential): stored with the request, and its question answered.
 
 use super::approvals::{GivenAnswer, list_open_questions};
 use super::exit::{CommandError, Exit};

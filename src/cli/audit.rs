@@ -1,5 +1,5 @@
 //! `audit`: lists the requests, decisions and outcomes of this device, and verifies that all rows are present and
-//! unchanged. Not here: the hash chain (audit).
+//! unchanged.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! A client of the caller's functions, for `send`, `cancel` and `demo`. Not here: the device's side (backend).
+//! A client of the caller's functions, for `send`, `cancel` and `demo`.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The commands, and their dispatch. Not here: their arguments and what they do.
+//! The commands, and their dispatch.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! The command line as clap parses it, with the commands of `--help` in groups. Not here: the commands' own arguments.
+//! The command line as clap parses it, with the commands of `--help` in groups.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! Output to stdout and stderr: sentences, raw text, JSON lines, tables, and questions to the person at the terminal. Not
-//! here: the form of tables (table), logs (logging).
+//! Output to stdout and stderr: sentences, raw text, JSON lines, tables, and questions to the person at the terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

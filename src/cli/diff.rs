@@ -1,4 +1,4 @@
-//! `diff`: shows what a request changed. Not here: undoing it (undo).
+//! `diff`: shows what a request changed.
 
 use clap::Args;
 

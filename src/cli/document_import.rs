@@ -1,4 +1,4 @@
-//! `skills import`, `skills update`, and the same for agents and plugins. Not here: the import itself (home::import).
+//! `skills import`, `skills update`, and the same for agents and plugins.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};

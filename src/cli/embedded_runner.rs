@@ -1,5 +1,5 @@
-//! An embedded backend and a runner in this process, paired with each other, for `dev` and the runner in the background.
-//! Not here: what these print, and when they end.
+//! An embedded backend and a runner in this process, paired with each other, for `dev` and the runner in the
+//! background.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! The token files of the embedded backend, for `dev` and `backend`: only for its own address. Not here: what a
-//! permission allows (`dev_backend`).
+//! The token files of the embedded backend, for `dev` and `backend`: only for its own address.
 
 use punie_core::caller_name::COMMAND_LINE;
 use punie_dev_backend::{CallerPermission, DevBackend};

@@ -1,4 +1,4 @@
-//! The error of a command on stderr: a sentence, or one JSON object with `--json`. Not here: the exit codes (exit).
+//! The error of a command on stderr: a sentence, or one JSON object with `--json`.
 
 use serde::Serialize;
 

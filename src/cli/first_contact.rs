@@ -1,5 +1,5 @@
 //! First contact: the question to a person who starts a runner that knows no backend, and the next step after each
-//! step. Not here: the commands themselves.
+//! step.
 
 use std::io::{self, IsTerminal as _};
 

@@ -1,4 +1,4 @@
-//! Signals that this process inherited as ignored, as `nohup` sets SIGHUP. Not here: handling the others.
+//! Signals that this process inherited as ignored, as `nohup` sets SIGHUP.
 #![expect(
     unsafe_code,
     reason = "no safe call asks for the disposition of a signal"

@@ -1,4 +1,4 @@
-//! The files of this program's installation, and what installed them. Not here: removing and replacing them.
+//! The files of this program's installation, and what installed them.
 #![expect(
     clippy::disallowed_methods,
     reason = "it resolves the path of this program's own file"

@@ -1,4 +1,4 @@
-//! `keygen`: creates a key for signing requests, for callers. Not here: the signed text (request).
+//! `keygen`: creates a key for signing requests, for callers.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,4 @@
-//! The question to the owner whether commands may run where the system cannot confine them in full. Not here: measuring
-//! the level (host).
+//! The question to the owner whether commands may run where the system cannot confine them in full.
 
 use std::io::IsTerminal;
 

@@ -1,6 +1,6 @@
 //! The log's files: the current one and its numbered predecessors, limited in size and readable by this user only.
 //! After the file is renamed or removed, a new one is created. If the log cannot be written, its lines are dropped and
-//! nothing else fails. Not here: the logged events (logging) and their display (logs).
+//! nothing else fails.
 #![expect(clippy::disallowed_methods, reason = "this file owns the log's files")]
 
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! Logging to stderr and, for a runner in the background, also to files of the home. Masks secrets and escapes
-//! terminal control characters. Not here: a command's output (console).
+//! Logging to stderr and, for a runner in the background, also to files of the home. Masks secrets and escapes terminal
+//! control characters.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};

@@ -1,5 +1,4 @@
-//! `logs`: shows the end of the background runner's log, and follows it with `-f`. Not here: writing it (log_file),
-//! and logs on a terminal or of a service manager.
+//! `logs`: shows the end of the background runner's log, and follows it with `-f`.
 #![expect(
     clippy::disallowed_methods,
     reason = "it reads the log's files, and waits for Ctrl-C in a task of its own"

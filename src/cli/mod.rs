@@ -1,5 +1,4 @@
-//! The command line, with one file per subcommand. Here: the options of all of them. Not here: the list of commands
-//! (cli_command).
+//! The command line, with one file per subcommand. Here: the options of all of them.
 
 mod ack;
 mod acp;

@@ -1,5 +1,4 @@
-//! `packages`: lists what packages installed, uninstalls some, and brings back removed ones. Not here: installing them,
-//! which agents do (handlers).
+//! `packages`: lists what packages installed, uninstalls some, and brings back removed ones.
 
 use clap::{Args, Subcommand};
 use serde_json::json;

@@ -1,6 +1,5 @@
 //! `pause` and `resume`: the owner's pause switch, and resuming conversations that a person stopped in an editor. Both
-//! are files of the home: they survive restarts and can be changed without a runner; a running one reacts at once. Not
-//! here: the runner's reaction (runner).
+//! are files of the home: they survive restarts and can be changed without a runner; a running one reacts at once.
 
 use clap::Args;
 use serde::Serialize;

@@ -1,5 +1,5 @@
 //! `people`: adds, removes and lists the contacts whose names leave this device only as aliases. Names are shown here
-//! and nowhere else. Not here: the map (home), and the replacing (redact).
+//! and nowhere else.
 
 use clap::{Args, Subcommand};
 

@@ -1,5 +1,4 @@
-//! `plugins`: lists the plugins of the home, their tools, and what is wrong with them. Not here: installing them
-//! (document_import).
+//! `plugins`: lists the plugins of the home, their tools, and what is wrong with them.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The line on the terminal at which a person types an answer. Other lines of this process, such as its log, are written
-//! above it, and it is written again below them. Not here: the questions.
+//! The line on the terminal at which a person types an answer. Other lines of this process, such as its log, are
+//! written above it, and it is written again below them.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

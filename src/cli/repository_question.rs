@@ -1,5 +1,5 @@
-//! The question to the owner whether git may use the repository of a workspace that is a linked worktree or a submodule.
-//! Not here: finding it, and the rule that the answer becomes (host).
+//! The question to the owner whether git may use the repository of a workspace that is a linked worktree or a
+//! submodule.
 
 use std::io::IsTerminal as _;
 

@@ -1,5 +1,4 @@
-//! The ids of requests as people type and read them: the last characters of an id, its beginning, or `@last`. Not here:
-//! the ids themselves (core).
+//! The ids of requests as people type and read them: the last characters of an id, its beginning, or `@last`.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! The lines that a runner on a terminal shows about itself: where it works, how commands are confined, whether the
-//! backend answers, and its stop. Not here: the lines about calls (call_line).
+//! backend answers, and its stop.
 
 use std::convert::Infallible;
 use std::path::PathBuf;

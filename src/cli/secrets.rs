@@ -1,5 +1,5 @@
 //! `secrets`: lists, sets and removes the owner's secrets for the commands of skills. Values are never shown and never
-//! part of a command line. Not here: storage (home) and use (SkillBash).
+//! part of a command line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Read};

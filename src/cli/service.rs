@@ -1,5 +1,4 @@
-//! `service`: installs the runner of this home as a service of the user, and starts, stops and shows it. Not here: the
-//! service managers' files and commands (service), and `service status`.
+//! `service`: installs the runner of this home as a service of the user, and starts, stops and shows it.
 
 use std::ffi::OsString;
 use std::path::Path;

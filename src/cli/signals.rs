@@ -1,5 +1,4 @@
-//! `signals`: what this device can tell about its owner: shows it, and records the owner's consents. Not here: reading it, and
-//! the tool by which agents get it (handlers::user).
+//! `signals`: what this device can tell about its owner: shows it, and records the owner's consents.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;

@@ -1,5 +1,4 @@
-//! `skills`: lists the skills that were loaded from the home, and the problems with the others. The same for agents. Not
-//! here: importing them (document_import).
+//! `skills`: lists the skills that were loaded from the home, and the problems with the others. The same for agents.
 
 use std::collections::BTreeMap;
 use std::path::Path;

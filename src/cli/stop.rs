@@ -1,5 +1,5 @@
 //! `stop`, and the end of everything for `pause --now`: the owner ends calls and commands without a caller's token. A
-//! running runner takes the order from a file in the home. Not here: how it carries the order out (runner).
+//! running runner takes the order from a file in the home.
 
 use std::collections::HashSet;
 use std::time::Duration;

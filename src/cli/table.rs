@@ -1,5 +1,4 @@
-//! Tables for people: columns that fit the terminal, numbers on the right, colours. Not here: writing to stdout, and
-//! whether stdout is a terminal (console).
+//! Tables for people: columns that fit the terminal, numbers on the right, colours.
 
 use std::fmt::Write as _;
 

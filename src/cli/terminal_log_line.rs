@@ -1,5 +1,4 @@
-//! The form of a log line on a terminal: the local time, the level if it is a warning or an error, and a sentence. Not
-//! here: the log file, and the log off a terminal, whose lines keep every field as the program named it (logging).
+//! The form of a log line on a terminal: the local time, the level if it is a warning or an error, and a sentence.
 
 use std::fmt::{self, Write as _};
 

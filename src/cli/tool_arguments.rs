@@ -1,5 +1,5 @@
 //! A tool and its arguments as `send` and `call` take them: JSON, `key=value`, one plain word, or a command line behind
-//! `--`. Not here: checking them (the tool does).
+//! `--`.
 
 use std::io::Read as _;
 

@@ -1,5 +1,4 @@
-//! `trash`: lists, restores and empties the stored before-images and removed files. Not here: undoing a request in
-//! place (undo).
+//! `trash`: lists, restores and empties the stored before-images and removed files.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

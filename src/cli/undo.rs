@@ -1,4 +1,4 @@
-//! `undo`: reverts the changes of a request. Not here: the mechanism (`punie-undo`).
+//! `undo`: reverts the changes of a request.
 
 use clap::Args;
 use serde::Serialize;

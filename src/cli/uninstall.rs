@@ -1,4 +1,4 @@
-//! `uninstall`: removes the service, and the home when told; says what is left. Not here: the service managers (service).
+//! `uninstall`: removes the service, and the home when told; says what is left.
 
 use std::io::IsTerminal as _;
 use std::path::Path;

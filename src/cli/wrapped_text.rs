@@ -1,4 +1,4 @@
-//! Sentences on a terminal: wrapped at word boundaries. Not here: whether an output is a terminal (console), and tables.
+//! Sentences on a terminal: wrapped at word boundaries.
 
 use std::borrow::Cow;
 

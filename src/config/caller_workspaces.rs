@@ -1,4 +1,4 @@
-//! The workspaces of callers with rights of their own. Not here: those of the device (workspaces).
+//! The workspaces of callers with rights of their own.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The values that are one of a few names. Not here: numbers, paths and lists (value).
+//! The values that are one of a few names.
 
 use tracing::level_filters::LevelFilter;
 

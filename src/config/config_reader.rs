@@ -1,5 +1,4 @@
-//! Reads the declared keys from the parsed file, each with its origin, and collects all faults. Not here: the declared
-//! keys (tables), and settings that replace the file's (load).
+//! Reads the declared keys from the parsed file, each with its origin, and collects all faults.
 
 use std::collections::BTreeMap;
 use std::path::Path;

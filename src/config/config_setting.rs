@@ -1,4 +1,4 @@
-//! One value in force, for display. Not here: all values (`effective_config`).
+//! One value in force, for display.
 
 use super::sources::ValueOrigin;
 

@@ -1,5 +1,4 @@
-//! The `config.toml` that `init` writes: every key with its comment and default, generated from the declared keys. Not
-//! here: writing it to disk.
+//! The `config.toml` that `init` writes: every key with its comment and default, generated from the declared keys.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The configuration in force. Not here: loading it (`load`).
+//! The configuration in force.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

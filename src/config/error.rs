@@ -1,4 +1,4 @@
-//! Errors in the configuration. Every message names the place and the remedy. Not here: errors about the home.
+//! Errors in the configuration. Every message names the place and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! Sets one key in the text of a configuration file, or adds to a list of paths. Not here: reading and writing the
-//! file.
+//! Sets one key in the text of a configuration file, or adds to a list of paths.
 
 use std::ops::Range;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The global flags of the command line. Not here: their parsing (`cli`).
+//! The global flags of the command line.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! One key for a person: its meaning, its default, its allowed values and the time at which a change takes effect. Not
-//! here: its value in force (`config_setting`).
+//! One key for a person: its meaning, its default, its allowed values and the time at which a change takes effect.
 
 use super::reload;
 use super::tables::{KeyInfo, TABLES};

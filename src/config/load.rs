@@ -1,4 +1,4 @@
-//! Merges flags, environment, file and defaults. Not here: how each value is parsed.
+//! Merges flags, environment, file and defaults.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! `[mcp.servers.NAME]`: servers of the Model Context Protocol whose tools the owner adds to this device's. The names are
-//! the owner's, so these tables are not in `tables`. Not here: starting the servers.
+//! `[mcp.servers.NAME]`: servers of the Model Context Protocol whose tools the owner adds to this device's. The names
+//! are the owner's, so these tables are not in `tables`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! The runner's configuration: flags go before environment, `config.toml` and defaults; each value has its origin. Not
-//! here: the other files of the home.
+//! The runner's configuration: flags go before environment, `config.toml` and defaults; each value has its origin.
 
 mod caller_workspaces;
 mod choices;

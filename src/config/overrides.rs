@@ -1,5 +1,4 @@
-//! The flags and variables that go before the file, and those that name the home and the file. Not here: which keys
-//! they replace (`load`).
+//! The flags and variables that go before the file, and those that name the home and the file.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The Ed25519 public key of the configuration. Not here: checking signatures with it (request).
+//! The Ed25519 public key of the configuration.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

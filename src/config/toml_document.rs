@@ -1,4 +1,4 @@
-//! The configuration file as parsed TOML: keys with their lines. Not here: the known keys and their meaning.
+//! The configuration file as parsed TOML: keys with their lines.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

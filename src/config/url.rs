@@ -1,4 +1,4 @@
-//! The backend's address, checked on entry. Not here: requests to it.
+//! The backend's address, checked on entry.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,5 +1,4 @@
-//! The types of values that a key can have: how each is read, bounded and written. Not here: the keys (tables), and
-//! values of a few names (choices).
+//! The types of values that a key can have: how each is read, bounded and written.
 
 use std::borrow::Cow;
 use std::fmt::Display;

@@ -1,5 +1,4 @@
-//! Agent definitions in `agents/<id>/AGENT.md`: a prompt, and the tools and skills that the agent may use. Not here:
-//! publishing or running them.
+//! Agent definitions in `agents/<id>/AGENT.md`: a prompt, and the tools and skills that the agent may use.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! The attempts to read and to write in the home, which show that its disk works. Not here: their times
-//! (`runner::presence::canary`).
+//! The attempts to read and to write in the home, which show that its disk works.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the canary's file"

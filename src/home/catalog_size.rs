@@ -1,5 +1,5 @@
-//! Fits the catalog of one kind into the limits of the wire: what is too long is published with less text and says so. The
-//! home keeps the whole. Not here: publishing it.
+//! Fits the catalog of one kind into the limits of the wire: what is too long is published with less text and says so.
+//! The home keeps the whole.
 
 use std::path::Path;
 

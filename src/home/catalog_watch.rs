@@ -1,5 +1,5 @@
-//! Reports changes in `skills/`, `agents/` or `plugins/`, so that they are read again. It sleeps until the system sends an
-//! event. If the system cannot, it reports that once and stays silent. Not here: finding the change, and reading the files.
+//! Reports changes in `skills/`, `agents/` or `plugins/`, so that they are read again. It sleeps until the system sends
+//! an event. If the system cannot, it reports that once and stays silent.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The checks of a document that was read: whether its head keeps to the Agent Skills convention. A document with a flaw
-//! is loaded all the same, because many real collections have some. Not here: what keeps a document from loading.
+//! The checks of a document that was read: whether its head keeps to the Agent Skills convention. A document with a
+//! flaw is loaded all the same, because many real collections have some.
 
 use super::frontmatter;
 use super::home_problem::{HomeProblem, ProblemEffect};

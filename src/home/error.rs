@@ -1,4 +1,4 @@
-//! The errors of the home, each with advice. Not here: problems of one skill or agent, which never stop a command.
+//! The errors of the home, each with advice.
 
 use std::io;
 use std::path::{Path, PathBuf};

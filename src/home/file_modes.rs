@@ -1,5 +1,5 @@
 //! File modes of the home. Folders and secret files are created for this user alone, and more open ones are refused. On
-//! systems without modes the folder's inherited access rules apply. Not here: the content of the files.
+//! systems without modes the folder's inherited access rules apply.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};

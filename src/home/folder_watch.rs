@@ -1,6 +1,6 @@
-//! Reports changes in folders. All watches of the process share one thread and one queue of the system, because a process
-//! that rests pays for each. Not here: what a change means to the one who watches. Commands' protected paths have a
-//! queue of their own (host::local::protected_path_monitor), which a busy workspace may overflow.
+//! Reports changes in folders. All watches of the process share one thread and one queue of the system, because a
+//! process that rests pays for each. Commands' protected paths have a queue of their own
+//! (host::local::protected_path_monitor), which a busy workspace may overflow.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! Parses Markdown text that may begin with YAML between two `---` lines. Accepts byte order marks, any line endings
-//! and a missing head; a head that cannot be read is an error. Not here: the meaning of the fields.
+//! and a missing head; a head that cannot be read is an error.
 
 use std::fmt;
 

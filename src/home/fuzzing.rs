@@ -1,5 +1,4 @@
-//! The entry point of the fuzz targets to Markdown heads. Absent from release builds. Not here: parsing
-//! (frontmatter).
+//! The entry point of the fuzz targets to Markdown heads. Absent from release builds.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The faults in the owner's files, each with its effect. Not here: finding them.
+//! The faults in the owner's files, each with its effect.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Removes a home with everything in it. Not here: asking the owner.
+//! Removes a home with everything in it.
 #![expect(clippy::disallowed_methods, reason = "this file removes the home")]
 
 use std::fs;

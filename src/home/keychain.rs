@@ -1,5 +1,5 @@
 //! The system's keychain, which can hold the key of the owner's secrets. It is accessed through the system's own
-//! program, so that none of its state stays in this process. Not here: the use of the key (secrets).
+//! program, so that none of its state stays in this process.
 //!
 //! Linux has `secret-tool` for the Secret Service (libsecret); macOS has `security`. Values are passed through pipes,
 //! because other users can read command lines.

@@ -1,5 +1,4 @@
-//! Checks the folders and file modes of a home that exists, and mends them. Not here: what a command does at its start
-//! (layout), and the content of the files.
+//! Checks the folders and file modes of a home that exists, and mends them.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file lists the files of secrets"

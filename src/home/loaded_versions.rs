@@ -1,5 +1,4 @@
-//! Copies of the texts of skills and agents as they were loaded last. While a file is broken, the copy stays in force. Not
-//! here: deciding that a file is broken.
+//! Copies of the texts of skills and agents as they were loaded last. While a file is broken, the copy stays in force.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the copies of loaded documents"

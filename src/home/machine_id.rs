@@ -1,4 +1,4 @@
-//! The identity of this machine, by which a copied home is detected. Not here: the reaction to that (device_identity).
+//! The identity of this machine, by which a copied home is detected.
 #![cfg_attr(
     target_os = "linux",
     expect(

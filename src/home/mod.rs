@@ -1,5 +1,4 @@
-//! The runner's home, `~/.punie`: its layout, its file modes, and the owner's files in it. Not here: the content of the
-//! journal and the stored outputs, and parsing `config.toml`.
+//! The runner's home, `~/.punie`: its layout, its file modes, and the owner's files in it.
 //!
 //! Read first: [`Home`], the folder, whose methods name each file in it; [`SecretStore`], the owner's secrets, and which
 //! commands get them; [`HomeCatalogItem`], a skill or an agent as the backend and the tools see it.

@@ -1,4 +1,4 @@
-//! The paths below `mods/`: features of self-modification, their staged files and contents. Not here: their records (mods).
+//! The paths below `mods/`: features of self-modification, their staged files and contents.
 
 use std::path::PathBuf;
 

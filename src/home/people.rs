@@ -1,5 +1,5 @@
 //! The people who are asked about what a running call wants: without a runner the person at this device; a runner also
-//! asks the caller's side. Not here: the question itself (approvals).
+//! asks the caller's side.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,5 +1,4 @@
-//! The folder of a plugin: what its manifest may name in it, and whether anything in it has changed. Not here: the
-//! manifest (plugins).
+//! The folder of a plugin: what its manifest may name in it, and whether anything in it has changed.
 #![expect(
     clippy::disallowed_methods,
     reason = "the folders of plugins are looked through here"

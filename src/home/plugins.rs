@@ -1,5 +1,5 @@
-//! Plugins in `plugins/<id>/plugin.toml`: programs whose tools the owner adds to this device's. Servers that `config.toml`
-//! names are plugins without a folder of their own. Not here: starting them, and their tools.
+//! Plugins in `plugins/<id>/plugin.toml`: programs whose tools the owner adds to this device's. Servers that
+//! `config.toml` names are plugins without a folder of their own.
 //!
 //! TOML, as the other settings that the owner writes by hand; a skill has Markdown for the sake of its body.
 

@@ -1,4 +1,4 @@
-//! Small files of the home that only this user may read. Not here: the modes of files and folders (file_modes).
+//! Small files of the home that only this user may read.
 #![expect(
     clippy::disallowed_methods,
     reason = "the files of the home are removed by the modules that own them"

@@ -1,5 +1,4 @@
 //! The answer that a question of a running call wants where it is more than yes or no: a choice, own words, a secret.
-//! Not here: storing questions and answers (approvals).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! The key by which a caller signs requests: a file that the caller chooses, created once and readable by its owner
-//! alone. It need not be on the device, where only its public key is pinned. Not here: the signed text (request).
+//! alone. It need not be on the device, where only its public key is pinned.
 
 use std::io::Read;
 use std::path::Path;

@@ -1,5 +1,4 @@
-//! Authenticated encryption of a text: ChaCha20-Poly1305 with a fresh nonce. Not here: the files of the key and the
-//! text (secrets).
+//! Authenticated encryption of a text: ChaCha20-Poly1305 with a fresh nonce.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,8 +1,8 @@
 //! The key of the owner's secrets: a file beside the device's key, or an entry of the system's keychain.
 //!
 //! The key is a file that only this user may read. If the owner wishes, it is in the system's keychain, and the file
-//! names the entry. Backups and syncs that exclude `keys/` then have no readable values. Other programs of the same user
-//! can still read the key. Not here: the file that it seals (secrets).
+//! names the entry. Backups and syncs that exclude `keys/` then have no readable values. Other programs of the same
+//! user can still read the key.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

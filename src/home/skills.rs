@@ -1,4 +1,4 @@
-//! Skills in `skills/<id>/SKILL.md`: instructions that the owner gives to agents. Not here: publishing them.
+//! Skills in `skills/<id>/SKILL.md`: instructions that the owner gives to agents.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
 //! The owner's switches: small files whose existence tells the runner to start no call. They survive restarts and work
-//! without a running runner. Not here: the runner's reaction, and orders to end what runs (stop_orders).
+//! without a running runner.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the switches of the home"

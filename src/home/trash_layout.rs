@@ -1,4 +1,4 @@
-//! The layout of the trash in the home. Not here: the rest of the home (layout).
+//! The layout of the trash in the home.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

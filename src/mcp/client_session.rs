@@ -1,5 +1,5 @@
-//! The session of one client: its name and its folders, and the question to its person whether it may work in one of them.
-//! Not here: the owner's decision (the device).
+//! The session of one client: its name and its folders, and the question to its person whether it may work in one of
+//! them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

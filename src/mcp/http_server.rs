@@ -1,5 +1,4 @@
-//! The server over HTTP (the protocol's streamable transport), for clients of this machine that know the token. Not here:
-//! what a client gets (mcp_server).
+//! The server over HTTP (the protocol's streamable transport), for clients of this machine that know the token.
 
 use std::io;
 use std::sync::Arc;

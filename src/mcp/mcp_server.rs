@@ -1,5 +1,4 @@
-//! The server of one client: its requests, answered by a device. Not here: the device (`DeviceLink`), and the form of
-//! tools, answers and questions.
+//! The server of one client: its requests, answered by a device.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};

@@ -1,5 +1,4 @@
-//! The names of callers: a token has one, and each request carries it to its device. Not here: the rights that the device's
-//! owner gives to a name.
+//! The names of callers: a token has one, and each request carries it to its device.
 
 use crate::visible_text::is_invisible;
 

@@ -1,5 +1,5 @@
 //! Writing files so that a crash or a power cut leaves them whole: private files, temporary names, whole files put in
-//! place in one step, lines of JSON, and names made durable. Not here: what is written, and where.
+//! place in one step, lines of JSON, and names made durable.
 #![expect(
     clippy::disallowed_methods,
     reason = "this module owns the ways to write files durably"

@@ -1,5 +1,5 @@
-//! The memory that the C library holds for the heap. A runner rests for most of its life, and should leave the memory to
-//! others then. Only glibc is told: elsewhere nothing happens. Not here: what is kept in it.
+//! The memory that the C library holds for the heap. A runner rests for most of its life, and should leave the memory
+//! to others then. Only glibc is told: elsewhere nothing happens.
 #![cfg_attr(
     all(target_os = "linux", target_env = "gnu"),
     expect(

@@ -1,5 +1,4 @@
 //! The identifiers of the contract, validated once on arrival, and the hexadecimal form of hashes.
-//! Not here: their storage and transmission.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! The wait for another process that keeps an SQLite file locked: a backup program, a virus scanner, `sqlite3`. Not here:
-//! the locks (`record_locks`).
+//! The wait for another process that keeps an SQLite file locked: a backup program, a virus scanner, `sqlite3`.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

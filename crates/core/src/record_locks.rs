@@ -1,5 +1,5 @@
 //! SQLite's locks on files, made to belong to the file that took them and not to the process; and what SQLite opens,
-//! looked at before it is used. Not here: who opens databases (journal, dev_backend, cli).
+//! looked at before it is used.
 //!
 //! SQLite locks with POSIX record locks, and those belong to the process: closing *any* descriptor of a file gives up
 //! every lock that the process has on it. A search that only reads a database would unlock it under a transaction of

@@ -1,4 +1,4 @@
-//! The form of an environment variable's name. Not here: which variables commands get.
+//! The form of an environment variable's name.
 
 /// Returns whether a text is a name that shells accept: letters, digits and `_`, not beginning with a digit.
 pub fn is_variable_name(text: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Which characters a reader can see. Not here: what is done with text that has others.
+//! Which characters a reader can see.
 
 /// Returns whether a character is invisible but changes the display: controls, directions, and those of no width.
 pub fn is_invisible(c: char) -> bool {

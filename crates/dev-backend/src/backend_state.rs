@@ -1,5 +1,4 @@
 //! The state that all calls, sockets and the housekeeping share.
-//! Not here: its start and its stop (`server`).
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! The backend's clocks: the wall clock, which tests can replace, and the commit clock, which orders events.
-//! Not here: the waiting time of a held poll, which uses the runtime's timer.
 
 use std::fmt;
 use std::sync::Arc;

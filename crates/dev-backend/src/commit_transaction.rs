@@ -1,5 +1,4 @@
 //! The transaction of one mutation, with its place on the commit clock and the devices to wake afterwards.
-//! Not here: the thread that runs it (`store`).
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! The changes of commits, for subscribed queries: a count of commits, and per topic the last commit that may have
 //! changed it.
-//! Not here: the values, and calls that wait for a device's inbox (`wakeups`).
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
 //! Limits the server's connections: their number, and the time for the headers of a request. Silent connections of any
-//! local user would otherwise use up the open files of this process. Not here: the calls (http).
+//! local user would otherwise use up the open files of this process.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,5 +1,4 @@
 //! Ed25519 signatures of devices: the checks of keys, signatures and signing times.
-//! Not here: the keys of the devices.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

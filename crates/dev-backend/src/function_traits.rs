@@ -1,5 +1,4 @@
 //! The traits of queries and mutations, and their inputs and answers.
-//! Not here: the table of all functions (`functions`).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The operator's functions, which need the admin key: caller tokens and revoked devices. The hosted backend has the same
-//! ones, so `npx convex run` and `punie-runner operator` work with both. Not here: the pairing code (`pairing`).
+//! The operator's functions, which need the admin key: caller tokens and revoked devices. The hosted backend has the
+//! same ones, so `npx convex run` and `punie-runner operator` work with both.
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,4 @@
 //! Database snapshots that stay readable for a while, so that several calls can be answered from one.
-//! Not here: snapshots for a single call (`store`).
 
 use std::path::PathBuf;
 use std::sync::Arc;

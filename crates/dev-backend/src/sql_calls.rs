@@ -1,4 +1,4 @@
-//! Statements that are prepared once and kept by their connection. Not here: the connections (`store`).
+//! Statements that are prepared once and kept by their connection.
 
 use rusqlite::{Connection, OptionalExtension as _, Params, Result, Row};
 

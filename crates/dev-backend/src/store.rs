@@ -1,5 +1,4 @@
 //! The database: one writer on its own thread, a few readers, one transaction per call.
-//! Not here: a mutation's transaction (`commit_transaction`), and the statements, which belong to the functions.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};

@@ -1,5 +1,4 @@
 //! Calls that wait for a device's next event, and their wake-up by commits.
-//! Not here: the events themselves; a wake-up carries no data.
 
 use std::collections::HashMap;
 use std::sync::Arc;

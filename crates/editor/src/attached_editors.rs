@@ -1,6 +1,5 @@
 //! The sessions that are attached now, their open turns, and the calls that they show. A person opens a turn by
-//! attaching a session. Until it ends, calls are shown in it and the editor may serve them. Not here: one turn
-//! (prompt_turn), calls that no turn shows (unattended_calls), and the protocol (`editor::agent`).
+//! attaching a session. Until it ends, calls are shown in it and the editor may serve them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};

@@ -1,6 +1,5 @@
 //! The changes that a call would make to files, as diffs for the person who is asked. A change that can be applied
-//! exactly is shown as the whole file before and after. Otherwise the pieces that the call names are shown. Not here:
-//! changes that were made (followed_write, file_write).
+//! exactly is shown as the whole file before and after. Otherwise the pieces that the call names are shown.
 
 use std::io::Read as _;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! A connected editor as a client. Each method is sent over the connection, if the editor said that it serves it. Not
-//! here: the choice of the calls that an editor serves (session, attached_editors).
+//! A connected editor as a client. Each method is sent over the connection, if the editor said that it serves it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Requests to a connected editor: their time limit, and the meaning of an error answer. Not here: the requests
-//! themselves.
+//! Requests to a connected editor: their time limit, and the meaning of an error answer.
 
 use crate::agent::TOO_LONG_ERROR;
 use crate::client_tools::ProtocolFuture;

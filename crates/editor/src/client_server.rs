@@ -1,5 +1,5 @@
 //! The client side of a connection: serves the client methods of this machine, or of a fake, to an agent at the other
-//! end. Not here: the methods (client_tools), and the agent's side (agent).
+//! end.
 
 use std::future::Future;
 use std::sync::Arc;

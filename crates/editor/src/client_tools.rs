@@ -1,6 +1,5 @@
 //! The client side of ACP as one interface: the methods that an agent may call on the client that runs its tools.
-//! Implemented by this machine (`host::local`), by a connected editor (`editor`), and by a fake in tests. Not here:
-//! the tools' use of them.
+//! Implemented by this machine (`host::local`), by a connected editor (`editor`), and by a fake in tests.
 //!
 //! The tools of this device need more than the protocol has (hashes, cursors, stored outputs). That is in
 //! [`FileClient`](punie_host::FileClient) and [`TerminalClient`](punie_host::TerminalClient).

@@ -1,5 +1,4 @@
-//! One command in a connected editor's terminal: its output, its end, and the requests about it. Not here: starting it
-//! (editor_terminals).
+//! One command in a connected editor's terminal: its output, its end, and the requests about it.
 
 use std::sync::Arc;
 use std::time::Duration;

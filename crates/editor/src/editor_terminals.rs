@@ -1,5 +1,4 @@
-//! Starts commands in a connected editor's terminals, shows them in their calls, and lists the open ones. Not here: the
-//! choice of these commands (overlay), a started command (editor_command), and their scripts (terminal_script).
+//! Starts commands in a connected editor's terminals, shows them in their calls, and lists the open ones.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

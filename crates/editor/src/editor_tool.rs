@@ -1,5 +1,5 @@
 //! A tool that only an editor has, as an entry of the tool registry. Its arguments are checked here, and it runs in the
-//! editor. Not here: the choice of those tools, and their permission.
+//! editor.
 
 use std::borrow::Cow;
 use std::sync::Arc;

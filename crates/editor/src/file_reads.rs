@@ -1,6 +1,5 @@
 //! Reads text files through a connected editor, unsaved changes included. This applies to UTF-8 files that are small
-//! enough for one message, and to files that do not exist yet. All others are read from disk. Not here: writing
-//! (write_routing).
+//! enough for one message, and to files that do not exist yet. All others are read from disk.
 
 use std::sync::Arc;
 

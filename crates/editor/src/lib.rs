@@ -1,6 +1,5 @@
 //! Connected editors as clients that carry out calls. An editor serves some methods for the calls of its session, shows
-//! these calls and asks about them. The runner does the rest on this machine, also after the editor was closed. Not
-//! here: the connection itself (`agent`).
+//! these calls and asks about them. The runner does the rest on this machine, also after the editor was closed.
 //!
 //! Read first: [`EditorOverlay`], the client of tools that asks an editor before this machine; [`EditorSession`], one
 //! editor's session, with its tools; [`agent::AgentSetup`], what the runner is as an agent that an editor launches.

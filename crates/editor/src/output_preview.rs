@@ -1,6 +1,5 @@
 //! The output of a running command as an editor shows it. It is streamed if the editor supports that. Otherwise the
-//! newest part is shown from time to time, because much output must not become many messages. Not here: masking (the
-//! engine).
+//! newest part is shown from time to time, because much output must not become many messages.
 
 use std::time::Duration;
 

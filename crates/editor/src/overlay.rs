@@ -1,6 +1,6 @@
 //! This machine as the client of the tools, with connected editors before it. A call that an editor follows uses the
 //! editor for the methods that it serves, and this machine for all others. Without an attached editor it costs one
-//! lock. Not here: the editor's methods (file_reads, write_routing, editor_terminals).
+//! lock.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

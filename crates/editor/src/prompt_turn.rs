@@ -1,5 +1,4 @@
-//! One open turn of a session, in which calls are shown and the editor may serve them. Not here: the list of all open
-//! turns (attached_editors).
+//! One open turn of a session, in which calls are shown and the editor may serve them.
 
 use std::collections::HashSet;
 use std::sync::Arc;

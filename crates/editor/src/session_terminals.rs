@@ -1,5 +1,5 @@
 //! Serves this machine's terminals to agents over ACP. A terminal belongs to the session that created it, stays valid
-//! until it is released, and keeps the end of its output. Not here: the processes (local_terminals).
+//! until it is released, and keeps the end of its output.
 
 use std::collections::HashMap;
 use std::path::Path;

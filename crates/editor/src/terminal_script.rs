@@ -1,6 +1,6 @@
 //! Writes a command for an editor's terminal. Editors join a program and its arguments with blanks and pass the line to
 //! the person's shell, in an environment of their own. So the command is sent as a bash script, which removes the
-//! variables that no command gets here and quotes each word. Not here: the file (`host::local::script_file`).
+//! variables that no command gets here and quotes each word.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! The form of a file's text in an editor. Many editors hold a text without its byte order mark and CRLF line endings,
-//! and restore both when they save. Not here: requesting the text.
+//! and restore both when they save.
 
 use punie_host::files::LineEndings;
 

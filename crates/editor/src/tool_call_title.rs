@@ -1,5 +1,5 @@
 //! The text of a call for a person: its title, and the file that it concerns. Hidden characters are escaped, so that
-//! none can hide the effect of a call. Not here: when it is shown (tool_call_view), and the arguments (`tool`).
+//! none can hide the effect of a call.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,5 @@
 //! One tool call as an editor shows it, from pending to its end. Every call is finished there, also one that is
-//! dropped. Not here: the turn that it belongs to (prompt_turn), and the question to the person
-//! (permission_request).
+//! dropped.
 
 use std::future::Future;
 use std::path::Path;

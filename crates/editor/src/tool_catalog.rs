@@ -1,5 +1,4 @@
-//! The tools that a client offers: when the client is asked for them, and which of its descriptors are accepted. Not
-//! here: adding them to the registry (tool_discovery), and calling one (editor_tool).
+//! The tools that a client offers: when the client is asked for them, and which of its descriptors are accepted.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Chooses how a call is observed: a turn shows it, or it is unattended. An unattended call needs a person although no
 //! editor shows it. It waits on the device's list of approvals, and in an editor once one is attached to its
-//! conversation. Not here: the turns (attached_editors), and the list (the engine).
+//! conversation.
 
 use std::future::Future;
 use std::pin::Pin;

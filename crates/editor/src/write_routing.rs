@@ -1,5 +1,5 @@
 //! Prepares the write of a file that a connected editor may have. It passes every check of a local write, against the
-//! editor's text if that was read. Not here: sending it (file_write).
+//! editor's text if that was read.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! The owner's rules and grants in force: loaded again when they change, with a safe state while they cannot be read.
-//! Not here: their decision about a call.
 //!
 //! If the file becomes invalid while the runner runs, an error is logged, and no call that changes anything starts
 //! until it is fixed. The reason: the owner wrote a new rule that is unknown. Calls that only read continue under the

@@ -1,5 +1,4 @@
 //! Opens an application for the person at the machine. This is not a method of ACP, because editors have none for it.
-//! Not here: the names that a tool accepts, and the text of its reply.
 
 use std::path::PathBuf;
 

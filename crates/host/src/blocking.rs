@@ -1,5 +1,4 @@
-//! Runs work that blocks outside the event loop, for an answer to a tool. Not here: file work of a call, which stops with
-//! the call (`local::local_files`).
+//! Runs work that blocks outside the event loop, for an answer to a tool.
 
 use punie_tool::ToolError;
 

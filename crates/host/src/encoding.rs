@@ -1,4 +1,4 @@
-//! Text encodings of files: detecting, decoding and encoding. Not here: deciding whether a file is text.
+//! Text encodings of files: detecting, decoding and encoding.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,5 +1,4 @@
-//! ACP's file methods as one interface, with those that the tools of this machine need beyond them. Not here: their
-//! arguments and results (files), and their implementations.
+//! ACP's file methods as one interface, with those that the tools of this machine need beyond them.
 
 use super::files::{
     LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile, TextWindow, WriteReport,

@@ -1,5 +1,5 @@
 //! Classifies a file by its first bytes: text in an encoding, or one of the formats that are not text. No other module
-//! decides that. Not here: detecting an encoding (encoding), and reading a format.
+//! decides that.
 
 use super::encoding::FileEncoding;
 

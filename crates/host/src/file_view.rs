@@ -1,5 +1,4 @@
-//! Files that some calls see in place of the real ones: replaced, added and removed files by their paths. Not here: who
-//! makes a view, and what the real files are.
+//! Files that some calls see in place of the real ones: replaced, added and removed files by their paths.
 #![expect(
     clippy::disallowed_methods,
     reason = "the contents of a view lie outside every workspace, at paths that no call names"

@@ -1,4 +1,4 @@
-//! The arguments and results of ACP's file methods. Not here: the methods (file_client).
+//! The arguments and results of ACP's file methods.
 
 use std::any::Any;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The arguments and results of listing a folder. Not here: the listing.
+//! The arguments and results of listing a folder.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! One file of ignore rules (`.gitignore`, `.ignore`), compiled as git understands it. Not here: which files of rules
-//! apply to a path.
+//! One file of ignore rules (`.gitignore`, `.ignore`), compiled as git understands it.
 
 use std::collections::HashMap;
 use std::fs::File;

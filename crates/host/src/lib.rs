@@ -1,6 +1,5 @@
-//! This machine: files and processes, as the client tools of the Agent Client Protocol; the paths of a workspace, the gate
-//! of calls, the proxy of commands, the worker. Not here: the tools that use them (handlers), and the rules that the
-//! kernel enforces (sandbox).
+//! This machine: files and processes, as the client tools of the Agent Client Protocol; the paths of a workspace, the
+//! gate of calls, the proxy of commands, the worker.
 //!
 //! Read first: [`FileClient`] and [`TerminalClient`], what a tool may do with files and commands, here or in an editor;
 //! [`WorkspacePath`], a path that is proven to lie inside; [`permission::PermissionGate`], which decides about a call.

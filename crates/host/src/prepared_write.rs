@@ -1,6 +1,6 @@
 //! A write that is ready to be made: its checks have passed, its bytes and hashes are known, and no file has changed.
 //! Several writes become one by stages: all are declared, then all are staged beside their files, then each replaces
-//! its file. Not here: preparing one.
+//! its file.
 
 use super::files::WriteReport;
 use punie_tool::{CallIntent, ToolError};

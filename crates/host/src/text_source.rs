@@ -1,5 +1,4 @@
-//! The source of a file's text: the disk, or a connected editor with possibly unsaved changes. Not here: choosing it
-//! (`editor`).
+//! The source of a file's text: the disk, or a connected editor with possibly unsaved changes.
 
 /// The source of a file's text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

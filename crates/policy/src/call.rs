@@ -1,5 +1,4 @@
-//! A call as the policy sees it: its tool, the files it names, the commands it would run. Not here: how that is found
-//! out (host::permission).
+//! A call as the policy sees it: its tool, the files it names, the commands it would run.
 
 use super::command_line::CommandLine;
 use punie_core::tool_effect::ToolEffect;

@@ -1,4 +1,4 @@
-//! The three decisions of the policy, in the order of their strictness. Not here: the reasons for one (verdict).
+//! The three decisions of the policy, in the order of their strictness.
 
 use serde::{Deserialize, Serialize};
 

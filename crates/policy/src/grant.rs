@@ -1,5 +1,4 @@
-//! Grants: calls that the owner has allowed once or for a while. Not here: where that is kept, and that it is used up
-//! (home).
+//! Grants: calls that the owner has allowed once or for a while.
 
 use serde::{Deserialize, Serialize};
 

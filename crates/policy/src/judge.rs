@@ -1,5 +1,4 @@
-//! From rules, grants and a call to one verdict: the strictest of what fits any part of the call. Not here: how a rule
-//! fits a part.
+//! From rules, grants and a call to one verdict: the strictest of what fits any part of the call.
 
 use super::call::PolicyCall;
 use super::command_line::quote_word;

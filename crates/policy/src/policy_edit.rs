@@ -1,4 +1,4 @@
-//! Changes of policy.toml as text, so that comments and order stay. Not here: reading it (policy_file).
+//! Changes of policy.toml as text, so that comments and order stay.
 
 use super::decision::PolicyDecision;
 use super::policy_file::{PolicyFileError, PolicyRules};

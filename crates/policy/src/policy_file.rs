@@ -1,4 +1,4 @@
-//! policy.toml: read, checked, and added to. Not here: matching rules (rule).
+//! policy.toml: read, checked, and added to.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,5 +1,4 @@
-//! One rule, and what it says to a part of a call. Not here: the file it comes from, and what comes of all rules
-//! together.
+//! One rule, and what it says to a part of a call.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! A rule's own examples: what it must fit and what it must not. Not here: the rule.
+//! A rule's own examples: what it must fit and what it must not.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The comparison of a command's words with those of a rule. Not here: how well a rule fits (rule).
+//! The comparison of a command's words with those of a rule.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! A seccomp filter as BPF: a binary search over the system call numbers, then tests of the arguments. When a process
 //! loads a filter, the kernel runs it once for every number. A linear list of comparisons would therefore cost each
-//! command a third of a millisecond. Not here: the refused calls (seccomp).
+//! command a third of a millisecond.
 //!
 //! Source: `linux/filter.h`, `linux/seccomp.h` and `linux/audit.h` of the kernel, from which the names come.
 

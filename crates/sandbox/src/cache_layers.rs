@@ -1,6 +1,6 @@
-//! The caches of package managers that commands see: the user's own cache, with a layer above it that takes what commands
-//! write (an overlay), or an empty folder where the kernel refuses that. Nothing is copied. This file plans the mounts.
-//! Not here: making them (make_mount), and which caches there are (home_table).
+//! The caches of package managers that commands see: the user's own cache, with a layer above it that takes what
+//! commands write (an overlay), or an empty folder where the kernel refuses that. Nothing is copied. This file plans
+//! the mounts.
 //!
 //! The kernel lets a layer for writing be mounted twice and then guarantees nothing. The layers are therefore numbered:
 //! if a process still uses the first ones, the next are taken.

@@ -1,5 +1,5 @@
 //! The folders whose content is replaced in a view: the home, temporary files, what is hidden, and the folders of
-//! toolchains. Not here: what commands see in their places (view_contents).
+//! toolchains.
 
 use std::path::{Path, PathBuf};
 

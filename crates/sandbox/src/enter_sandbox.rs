@@ -1,5 +1,4 @@
-//! Enters the sandbox in the child, by system calls that cannot be undone. Not here: the sandbox profile, and the
-//! child's other steps (host::local::launch).
+//! Enters the sandbox in the child, by system calls that cannot be undone.
 #![expect(
     unsafe_code,
     reason = "the child's side runs between its making and the program's start"

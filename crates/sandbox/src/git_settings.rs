@@ -1,5 +1,5 @@
 //! The user's git settings without credentials, for commands: git needs a name, an address and aliases, and a settings
-//! file may hold tokens under any name. Not here: how commands see the file (settings_files).
+//! file may hold tokens under any name.
 #![expect(
     clippy::disallowed_methods,
     reason = "the user's settings files are read as they are"

@@ -1,5 +1,5 @@
 //! Hints for commands that failed in a way that confinement may explain: one line with the smallest setting that would
-//! allow it. Not here: whether the command was confined, and the hints about paths (path_hints).
+//! allow it.
 
 use super::level::NetworkAccess;
 use super::path_hints::{

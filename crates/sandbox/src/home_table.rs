@@ -1,6 +1,6 @@
 //! The parts of the user's home that commands see as they are, and the folders that commands fill themselves. Beside
-//! them they see parts of toolchains (toolchain_table), and settings without credentials (settings_table). Everything else
-//! in the home does not exist for them. Not here: how they are shown (view).
+//! them they see parts of toolchains (toolchain_table), and settings without credentials (settings_table). Everything
+//! else in the home does not exist for them.
 
 use std::path::{Path, PathBuf};
 

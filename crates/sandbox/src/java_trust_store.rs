@@ -1,5 +1,4 @@
-//! The trust store of Java machines, which read no file of certificates that a variable names. Not here: which files those
-//! are (certificates), and where the store lies.
+//! The trust store of Java machines, which read no file of certificates that a variable names.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

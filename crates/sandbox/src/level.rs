@@ -1,4 +1,4 @@
-//! The confinement level, as results, heartbeats and settings name it. Not here: measuring it (self_test).
+//! The confinement level, as results, heartbeats and settings name it.
 
 use std::fmt;
 

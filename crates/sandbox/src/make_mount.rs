@@ -1,5 +1,4 @@
-//! Makes one mount of a view, or of a cache, by system calls only: it runs in a child that must not allocate. Not here: the
-//! plan of the mounts (view), and the namespace in which they are made (enter_sandbox).
+//! Makes one mount of a view, or of a cache, by system calls only: it runs in a child that must not allocate.
 #![expect(
     unsafe_code,
     reason = "rustix has no mount_setattr, and the child's side must not allocate"

@@ -1,5 +1,4 @@
-//! The steps by which a view of the files is made, in the mount namespace of its own. Not here: their choice (view), and
-//! the system calls (make_mount).
+//! The steps by which a view of the files is made, in the mount namespace of its own.
 
 use std::ffi::CString;
 

@@ -1,5 +1,4 @@
-//! The namespaces of commands: which ones a process enters, and the descriptors that hold them. Not here: making and
-//! entering them (enter_sandbox).
+//! The namespaces of commands: which ones a process enters, and the descriptors that hold them.
 
 use std::ffi::CString;
 use std::io;

@@ -1,4 +1,4 @@
-//! Hints about paths that commands may not write or do not see. Not here: which line of an output is about one (hint).
+//! Hints about paths that commands may not write or do not see.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! The folders that belong to commands and stand in the place of the user's. Not here: which folders (home_table), and
-//! the caches in them that show what the user's own have (cache_layers).
+//! The folders that belong to commands and stand in the place of the user's.
 #![expect(
     clippy::disallowed_methods,
     reason = "the folders of commands are made here, by names that no command chooses"

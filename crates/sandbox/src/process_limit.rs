@@ -1,5 +1,4 @@
-//! The limit on the processes and threads of one command, and how the kernel counts them. Not here: setting it
-//! (enter_sandbox, and group_limits of the host).
+//! The limit on the processes and threads of one command, and how the kernel counts them.
 //!
 //! A control group counts the tasks of a command where the system delegates that. Elsewhere RLIMIT_NPROC limits them:
 //! from Linux 5.14 on, the kernel counts a user's tasks in each user namespace apart, so every command has one of its own.

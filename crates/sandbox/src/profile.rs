@@ -1,5 +1,5 @@
 //! The sandbox profile that one process applies before its program starts, and the views and rulesets that processes
-//! share. Not here: applying it (enter_sandbox).
+//! share.
 
 #[cfg(target_os = "linux")]
 use std::io;

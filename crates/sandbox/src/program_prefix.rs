@@ -1,5 +1,4 @@
-//! The parts of the home that one program there needs: the folders of its installation with programs and libraries. Not
-//! here: what commands see of the home (home_table).
+//! The parts of the home that one program there needs: the folders of its installation with programs and libraries.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! The covers of protected files in the view of a process that runs: whether a file still has one, and covering it again.
-//! Not here: the covers at a process's start (enter_sandbox), and when they fall off (host).
+//! The covers of protected files in the view of a process that runs: whether a file still has one, and covering it
+//! again.
 #![expect(
     unsafe_code,
     reason = "a child enters the view by system calls only, and the C library has no other way to ask for a lease"

@@ -1,4 +1,4 @@
-//! The rules of a sandbox, as the owner and this machine determine them. Not here: the paths and filters that follow from them.
+//! The rules of a sandbox, as the owner and this machine determine them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Confinement on macOS: the profile and the arguments for `/usr/bin/sandbox-exec`. Not here: starting it
-//! (host::local). Written after Apple's own profiles and untested, for lack of such a system.
+//! Confinement on macOS: the profile and the arguments for `/usr/bin/sandbox-exec`. Written after Apple's own profiles
+//! and untested, for lack of such a system.
 //!
 //! The profile text contains no paths. Each path is a parameter, so that no name can be read as a rule. If two rules
 //! match, the later one counts.

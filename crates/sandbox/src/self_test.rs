@@ -1,5 +1,5 @@
 //! The self-test of confinement: a script that tries to escape, and the evaluation of its attempts. Available
-//! mechanisms may not be enforced, so the test runs like a command. Not here: running it (host::local).
+//! mechanisms may not be enforced, so the test runs like a command.
 #![cfg_attr(
     unix,
     expect(

@@ -1,5 +1,5 @@
-//! Settings files of the user's, as commands see them: what may be a credential is left out. They are read anew for each
-//! view, and no copy lies on the disk. Not here: which files those are (settings_table), and git's (git_settings).
+//! Settings files of the user's, as commands see them: what may be a credential is left out. They are read anew for
+//! each view, and no copy lies on the disk.
 #![expect(
     clippy::disallowed_methods,
     reason = "the user's settings files are read as they are"

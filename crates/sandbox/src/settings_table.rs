@@ -1,5 +1,4 @@
-//! The settings files of the user's that commands see without what may be a credential. Not here: the filters
-//! (settings_files), and how the files are shown (view).
+//! The settings files of the user's that commands see without what may be a credential.
 
 /// What is left out of a settings file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,4 @@
-//! The messages of a shell about a program that it cannot start. Not here: the messages of programs (hint), and the exit
-//! codes beside them.
+//! The messages of a shell about a program that it cannot start.
 
 /// The names of shells, as they begin their messages.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"];

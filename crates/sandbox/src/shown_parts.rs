@@ -1,5 +1,4 @@
-//! The paths of the user's home that are there and that the tables show, at this moment. Not here: the tables
-//! (home_table, toolchain_table, settings_table), and how the paths are shown (view).
+//! The paths of the user's home that are there and that the tables show, at this moment.
 #![expect(
     clippy::disallowed_methods,
     reason = "the folders of the user's home are listed as they are"

@@ -1,6 +1,5 @@
-//! The folders of the user's home that hold toolchains, and the parts of each that commands see: what a toolchain needs to
-//! run. Tools keep credentials beside that, under any name; nothing else of the folder exists for commands. Not here:
-//! which of the paths are there (shown_parts), and settings (settings_table).
+//! The folders of the user's home that hold toolchains, and the parts of each that commands see: what a toolchain needs
+//! to run. Tools keep credentials beside that, under any name; nothing else of the folder exists for commands.
 //!
 //! A `*` in a path stands for any part of one name, and [`EXECUTABLES`] for the programs in a folder.
 

@@ -1,5 +1,5 @@
 //! Path resolution that commands cannot influence. A command may have created a link in a folder that it writes, so a
-//! grant that followed the link would be the command's choice. Not here: the grants themselves.
+//! grant that followed the link would be the command's choice.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! The paths that make up a view of the files: the folders whose content is replaced, and what commands see in them. Not
-//! here: the mounts that follow from them (view), and the lists of the home (home_table, toolchain_table).
+//! The paths that make up a view of the files: the folders whose content is replaced, and what commands see in them.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,5 +1,5 @@
 //! A signature of everything that a view was made from: while it is the same, the view that is held is used again. Some
-//! forty system calls instead of some hundred. Not here: the view (view).
+//! forty system calls instead of some hundred.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

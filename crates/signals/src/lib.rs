@@ -1,6 +1,6 @@
 //! What this device can tell about its owner: browsers, shells, projects, programs, notes. A source is read only if its
 //! category was asked for; the caller has the owner's consent before it asks. Raw rows never leave a source: it returns
-//! Markdown. Not here: consent, the masking of secrets, and people's aliases.
+//! Markdown.
 //!
 //! Read first: [`Category`], what the owner agrees to; [`SignalPlaces`], where to look; [`SourceReport`], what was found.
 //! The tools and the program use this crate. It uses `punie-core` alone.

@@ -1,4 +1,4 @@
-//! The arguments of a call as a text for the person who is asked about it. Not here: the call's title (description).
+//! The arguments of a call as a text for the person who is asked about it.
 
 use serde_json::Value;
 

@@ -1,5 +1,4 @@
 //! The output of a running call. It may be lossy: nothing waits for it, and the answer does not depend on it.
-//! Not here: the interval and the destination (`runner`).
 
 use tokio::sync::watch;
 

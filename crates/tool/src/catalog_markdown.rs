@@ -1,5 +1,4 @@
 //! The catalog as a Markdown page. A test compares docs/tools.md with it.
-//! Not here: the catalog as JSON.
 
 use std::fmt::Write as _;
 

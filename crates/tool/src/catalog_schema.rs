@@ -1,5 +1,4 @@
 //! The JSON schema of a tool's arguments: generated from its struct, and shortened for the catalog.
-//! Not here: the rest of a catalog item.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;

@@ -1,4 +1,4 @@
-//! What the engine asks of the confinement of commands. Not here: the confinement, which is this machine's.
+//! What the engine asks of the confinement of commands.
 
 use std::future::Future;
 use std::pin::Pin;

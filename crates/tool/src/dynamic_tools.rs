@@ -1,6 +1,5 @@
-//! Tools of other programs (editors, plugins), registered while those are there. Two editors' tools of one name share one
-//! catalog entry. A plugin's tool shares its name with none.
-//! Not here: which of them runs a call (the entry decides when it runs).
+//! Tools of other programs (editors, plugins), registered while those are there. Two editors' tools of one name share
+//! one catalog entry. A plugin's tool shares its name with none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! What a fuzz target calls, with the law that it checks. Absent from release builds. Not here: the targets
-//! themselves (`fuzz/`).
+//! What a fuzz target calls, with the law that it checks. Absent from release builds.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

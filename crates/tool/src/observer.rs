@@ -1,6 +1,5 @@
 //! Observers of running calls: a person at a connected editor, who may also be asked for approval. The engine does not
 //! depend on their success.
-//! Not here: the display and the questions.
 
 use std::fmt;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! Aliases of people in arguments. An alias means the person only in the fields that a tool declares; everywhere else, as
-//! in commands and paths, it stays as it is. Not here: the identity map.
+//! Aliases of people in arguments. An alias means the person only in the fields that a tool declares; everywhere else,
+//! as in commands and paths, it stays as it is.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,4 @@
 //! All tools by name: the device's own, which never change, and those of other programs (editors, plugins).
-//! Not here: type erasure, and several such tools of one name.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

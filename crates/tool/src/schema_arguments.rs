@@ -1,4 +1,4 @@
-//! The arguments of a tool as its JSON schema describes them, for people. Not here: reading a call's arguments (decode).
+//! The arguments of a tool as its JSON schema describes them, for people.
 
 use std::fmt::Write as _;
 

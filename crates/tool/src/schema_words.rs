@@ -1,5 +1,4 @@
-//! The types of a schema and the values of a call, in words for the errors of refused arguments. Not here: the decoding
-//! (decode).
+//! The types of a schema and the values of a call, in words for the errors of refused arguments.
 
 use serde_json::Value;
 

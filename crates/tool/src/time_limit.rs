@@ -1,5 +1,5 @@
-//! The wait for a time limit. While this process is stopped (SIGSTOP, Ctrl-Z), what it waits for may end, and after that
-//! the timer fires before the end is noticed. Not here: the limits, and what happens after them.
+//! The wait for a time limit. While this process is stopped (SIGSTOP, Ctrl-Z), what it waits for may end, and after
+//! that the timer fires before the end is noticed.
 
 use std::time::Duration;
 

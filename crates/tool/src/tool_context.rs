@@ -1,5 +1,4 @@
 //! The context of a call: ids, cancellation, deadline.
-//! Not here: a tool's dependencies (its `Deps`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

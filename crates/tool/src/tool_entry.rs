@@ -1,5 +1,4 @@
 //! Erases the types of tools: a tool becomes an entry with a name, and an entry decodes calls that can run.
-//! Not here: the set of entries (`registry`).
 
 use std::borrow::Cow;
 use std::future::Future;

@@ -1,5 +1,4 @@
-//! Profiles: parts of the catalog, for models that should read less of it. Not here: who decides on one (the registry for a
-//! device, `host::permission` for a caller).
+//! Profiles: parts of the catalog, for models that should read less of it.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
 //! The properties of a tool from its declaration: its catalog entry.
-//! Not here: running it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Before-images: the content of files before a call changes them. Contents are stored first, then the manifest that
 //! names them, both durable before the call goes on. A call is never stopped because this fails; its answer says what
-//! cannot be undone. Not here: the way back (undo).
+//! cannot be undone.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};

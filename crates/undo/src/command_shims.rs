@@ -1,5 +1,5 @@
 //! The setup that makes a command remove into the trash: names of this program in a folder that its PATH begins with,
-//! and a variable that says for whom. Not here: what these names then do (shim), and the rest of the environment (host).
+//! and a variable that says for whom.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file lays out the names of the shims"

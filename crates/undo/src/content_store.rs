@@ -1,4 +1,4 @@
-//! Kept contents, each once under its hash. Not here: which of them are still wanted (quota).
+//! Kept contents, each once under its hash.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the kept contents"

@@ -1,5 +1,4 @@
-//! Removes a tree that is deeper than files may be open: one folder is held at a time. Not here: ordinary trees, which the
-//! standard library removes faster (tree).
+//! Removes a tree that is deeper than files may be open: one folder is held at a time.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The paths, files and bytes of one request in the trash. Not here: reading its manifests (inventory).
+//! The paths, files and bytes of one request in the trash.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The inventory of the trash, request by request. Not here: its limits (quota).
+//! The inventory of the trash, request by request.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file looks through the trash"

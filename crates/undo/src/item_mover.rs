@@ -1,6 +1,5 @@
 //! The runner's socket by which a shim has an item renamed into the trash. Inside a command's mount namespace each
-//! workspace and the trash are mounts of their own, and the kernel renames nothing from one mount to another. Not here:
-//! the choice of what is removed (shim).
+//! workspace and the trash are mounts of their own, and the kernel renames nothing from one mount to another.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the socket among the names of the shims"

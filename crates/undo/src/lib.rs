@@ -1,7 +1,7 @@
 //! The trash: before-images of changed files and items that commands removed, for a while; and their restoration.
 //!
-//! A manifest says what is about to be kept or taken before anything moves, so that whatever a crash leaves can be told.
-//! Not here: the command line (cli), and how a command is started (host).
+//! A manifest says what is about to be kept or taken before anything moves, so that whatever a crash leaves can be
+//! told.
 //!
 //! Read first: [`Trash`], which keeps, lists and restores; [`BeforeImageStore`], what a call changes, saved before it does;
 //! [`UndoReport`], what an undo restored and what it left alone.

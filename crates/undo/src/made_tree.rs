@@ -1,4 +1,4 @@
-//! What a call made, compared with what it left: everything else in it would be lost with it. Not here: the undo.
+//! What a call made, compared with what it left: everything else in it would be lost with it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The record of a request, line by line, before it happens: JSON, appended and made durable. A line that a
-//! crash cut off is passed over; what it would have said did not happen. Not here: what is made of the lines.
+//! The record of a request, line by line, before it happens: JSON, appended and made durable. A line that a crash cut
+//! off is passed over; what it would have said did not happen.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
 //! Proofs that a manifest was written for the request that it names. Every command may write to the folder of removed
-//! things, and may name any request; only a request's own shims are told its proof. Not here: what is made of it (inventory).
+//! things, and may name any request; only a request's own shims are told its proof.
 #![expect(
     clippy::disallowed_methods,
     reason = "a key that is none is taken away here"

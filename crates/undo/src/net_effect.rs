@@ -1,4 +1,4 @@
-//! The net effect of a request on each path, from the lines of its manifests. Not here: the current state (undo).
+//! The net effect of a request on each path, from the lines of its manifests.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The state of a path of a workspace when an undo is planned. Not here: the plan (undo).
+//! The state of a path of a workspace when an undo is planned.
 
 use std::fs::Metadata;
 use std::io;

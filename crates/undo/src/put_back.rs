@@ -1,5 +1,5 @@
 //! Putting back a protected file that changed: the changed one is kept in the trash, as if a file tool had made the
-//! change that puts it back, so that undoing brings it in its place again. Not here: the files that are put back (host).
+//! change that puts it back, so that undoing brings it in its place again.
 #![cfg(unix)]
 
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! The difference that a request made, as text: per path the lines before and after. Not here: the undo.
+//! The difference that a request made, as text: per path the lines before and after.
 
 use std::fmt::Write as _;
 

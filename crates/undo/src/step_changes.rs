@@ -1,5 +1,4 @@
-//! The single changes of an undo: making folders, links and files, and setting modes. Not here: their order, and the way
-//! back from them (undo_steps).
+//! The single changes of an undo: making folders, links and files, and setting modes.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file puts back what the trash has"

@@ -1,6 +1,5 @@
-//! Copying trees so that no concurrent writer can lead the copy elsewhere: each folder is opened
-//! once and held, each name is made in a held folder and must be new, and no link is followed. Not here: when something is
-//! copied rather than moved (tree).
+//! Copying trees so that no concurrent writer can lead the copy elsewhere: each folder is opened once and held, each
+//! name is made in a held folder and must be new, and no link is followed.
 
 use std::ffi::OsStr;
 use std::fs::{File, FileTimes, Metadata, Permissions};

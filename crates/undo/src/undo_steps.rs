@@ -1,5 +1,5 @@
 //! Carrying out an undo: one step after the other, and all of them taken back if one fails. Each name is opened beneath
-//! its workspace, as a call's is. Not here: which steps there are (undo).
+//! its workspace, as a call's is.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file puts back what the trash has"

@@ -1,4 +1,4 @@
-//! The answer of the person at this device: given to the runner, and whether it counts. Not here: asking for it.
+//! The answer of the person at this device: given to the runner, and whether it counts.
 
 use std::thread;
 use std::time::{Duration, Instant};

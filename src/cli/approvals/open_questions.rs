@@ -1,4 +1,4 @@
-//! Finds the questions that are open now, and the one that a person means. Not here: their texts, and the answer.
+//! Finds the questions that are open now, and the one that a person means.
 
 use std::collections::HashSet;
 use std::thread;

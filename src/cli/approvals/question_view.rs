@@ -1,5 +1,5 @@
 //! A question as the person at this device reads it: in the list, at a prompt, and whole. The runner has escaped hidden
-//! characters in its texts already. Not here: the answers.
+//! characters in its texts already.
 
 use crate::cli::wrapped_text::wrap_words;
 use crate::cli::{console, display_time, table};

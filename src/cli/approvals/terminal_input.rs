@@ -1,4 +1,4 @@
-//! The lines that a person types on the terminal of this process, read with a time limit. Not here: their meaning.
+//! The lines that a person types on the terminal of this process, read with a time limit.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;

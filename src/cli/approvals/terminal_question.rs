@@ -1,5 +1,4 @@
-//! Asks the person at a terminal for an answer that is more than yes or no: an option, own words, a secret. Not here:
-//! questions for approval (terminal_asker).
+//! Asks the person at a terminal for an answer that is more than yes or no: an option, own words, a secret.
 
 use super::terminal_asker::{PromptEnd, TerminalAsker, prompt_text};
 use crate::cli::asked_secret;

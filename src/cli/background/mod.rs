@@ -1,5 +1,5 @@
-//! `background`, a hidden command: the runner that clients share. It belongs to none of them, and ends when nobody needs it
-//! any more. Not here: the clients (mcp).
+//! `background`, a hidden command: the runner that clients share. It belongs to none of them, and ends when nobody
+//! needs it any more.
 
 mod detached_start;
 mod idle_watch;

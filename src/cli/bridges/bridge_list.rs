@@ -1,4 +1,4 @@
-//! `bridges list`: each bridge with its state. Not here: what needs attention (status).
+//! `bridges list`: each bridge with its state.
 
 use serde::Serialize;
 

@@ -1,5 +1,4 @@
-//! `bridges deploy`: checks the arguments, stages the bridge, has its dependencies installed, and puts it in place. Not
-//! here: these steps themselves (home, bridges outside of cli).
+//! `bridges deploy`: checks the arguments, stages the bridge, has its dependencies installed, and puts it in place.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

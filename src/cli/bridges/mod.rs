@@ -1,5 +1,4 @@
-//! `bridges`: programs that the owner deploys and the runner keeps running. Here: starting, stopping and removing them. Not
-//! here: their supervision (bridges, outside of cli).
+//! `bridges`: programs that the owner deploys and the runner keeps running. Here: starting, stopping and removing them.
 
 mod bridge_list;
 mod deploy;

@@ -1,4 +1,4 @@
-//! The list of all checks. Not here: the checks themselves, which lie in a file for each subject.
+//! The list of all checks.
 
 use super::doctor_facts::DoctorFacts;
 use super::finding::{CheckResult, Finding};

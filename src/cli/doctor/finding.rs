@@ -1,4 +1,4 @@
-//! The result of one check. Not here: the checks (check_table).
+//! The result of one check.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! `doctor`: checks everything that a runner needs, and says what to do. Works without a runner, without a network and
-//! with a damaged home. Not here: the checks, which lie in a file for each subject.
+//! with a damaged home.
 
 mod backend_checks;
 mod check_table;

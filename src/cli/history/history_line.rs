@@ -1,5 +1,4 @@
 //! One request of the history: its line for `--json`, and its state in words.
-//! Not here: its steps (request_detail).
 
 use std::collections::HashMap;
 

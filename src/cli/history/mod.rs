@@ -1,5 +1,5 @@
 //! `history`: lists requests and their outcomes, or every step of one request. Reads the journal with or without a
-//! running runner. Not here: the current activity (status).
+//! running runner.
 
 mod history_line;
 mod request_content;

@@ -1,5 +1,4 @@
-//! The content of one request: its arguments, its answer, the files that it changed, and how to undo it. Not here: its
-//! steps (request_detail).
+//! The content of one request: its arguments, its answer, the files that it changed, and how to undo it.
 
 use crate::cli::traffic_text::describe_traffic;
 use crate::cli::{audit, console, stop, table, wiring};

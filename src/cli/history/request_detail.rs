@@ -1,5 +1,4 @@
 //! Every step of one request, as text or JSON.
-//! Not here: finding the request (history).
 
 use serde::Serialize;
 

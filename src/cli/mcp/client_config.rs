@@ -1,5 +1,4 @@
 //! The configuration files of MCP clients (Claude Desktop, Claude Code, Cursor): reading the servers that they name.
-//! Not here: writing them into `config.toml` (import).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

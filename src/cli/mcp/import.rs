@@ -1,5 +1,5 @@
-//! `mcp import`: takes over the servers that another MCP client names into `config.toml`; their secrets go to the store of
-//! secrets. Not here: the files of the clients (client_config).
+//! `mcp import`: takes over the servers that another MCP client names into `config.toml`; their secrets go to the store
+//! of secrets.
 #![expect(
     clippy::disallowed_methods,
     reason = "it reads the owner's own files of other programs"

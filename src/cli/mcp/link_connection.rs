@@ -1,4 +1,4 @@
-//! A device as its caller reaches it through a backend, for one client. Not here: which device (caller_link).
+//! A device as its caller reaches it through a backend, for one client.
 
 use std::time::Duration;
 

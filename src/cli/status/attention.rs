@@ -1,4 +1,4 @@
-//! What needs the owner's attention, each with the command to type. Not here: facts that need nothing (status_details).
+//! What needs the owner's attention, each with the command to type.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! The facts in the journal that the status shows. Not here: the status itself (runner_status).
+//! The facts in the journal that the status shows.
 
 use std::str::FromStr;
 

@@ -1,5 +1,5 @@
 //! `status`: shows whether a runner runs and is healthy, what is in force in it, and what needs the owner's attention.
-//! Works without a runner too. Not here: collecting the facts (status_facts).
+//! Works without a runner too.
 
 pub(super) mod attention;
 pub(super) mod journal_facts;

@@ -1,5 +1,4 @@
-//! The safety part of the status: resource limits of commands, and the owner's rules. Not here: confinement itself
-//! (host).
+//! The safety part of the status: resource limits of commands, and the owner's rules.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The status of a runner, as `--json` shows it. Not here: collecting it (the parent), and its text (status_text).
+//! The status of a runner, as `--json` shows it.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 //! Collects the status: what a running runner published, else what the configuration would bring into force; the
-//! journal; the owner's switches; a probe of the backend. Not here: its text (status_text).
+//! journal; the owner's switches; a probe of the backend.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! The summary of the status for people: whether the runner is healthy, four lines, and what needs attention. Not here:
-//! all other facts (status_details).
+//! The summary of the status for people: whether the runner is healthy, four lines, and what needs attention.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! The workspaces as the status shows them: which are missing, and where `undo` knows little of commands. Not here: which
-//! ones are in force (status_facts).
+//! The workspaces as the status shows them: which are missing, and where `undo` knows little of commands.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,4 @@
-//! `update`: replaces this program by the newest release, or by the one before. Not here: the release's files (release),
-//! the files on this machine (program_files), and the runner that is up (runner_restart).
+//! `update`: replaces this program by the newest release, or by the one before.
 
 mod program_files;
 mod release;

@@ -1,4 +1,4 @@
-//! Assembles the supervision of bridges. Not here: the command about them.
+//! Assembles the supervision of bridges.
 
 use super::host::ToolHost;
 use crate::bridges::{BridgeDeps, BridgeSupervisor};

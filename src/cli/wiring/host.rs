@@ -1,4 +1,4 @@
-//! Assembles the host: the tools with all that they work on. Not here: the runner (runner_assembly).
+//! Assembles the host: the tools with all that they work on.
 
 use std::sync::Arc;
 

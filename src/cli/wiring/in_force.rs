@@ -1,5 +1,4 @@
-//! The settings in force in a running runner, as it publishes them in its home for `status` and `policy`. Not here: when
-//! they are published (live_config).
+//! The settings in force in a running runner, as it publishes them in its home for `status` and `policy`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Tells the owner at the start that the journal was lost or damaged. Not here: the repair (the engine's journal).
+//! Tells the owner at the start that the journal was lost or damaged.
 
 use punie_engine::audit::AuditPaths;
 use punie_engine::journal::{DamageReport, Journal};

@@ -1,5 +1,4 @@
-//! Applies changes of `config.toml` while the runner runs, and publishes what is in force. Not here: which settings are
-//! applied without a restart (config::reload), and the published values (in_force).
+//! Applies changes of `config.toml` while the runner runs, and publishes what is in force.
 //!
 //! The file's stamp is compared before each call, so a change holds for the next call. A watch on the file keeps the
 //! published settings true while no call comes.

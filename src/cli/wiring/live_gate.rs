@@ -1,4 +1,4 @@
-//! The gate of a running runner. Not here: its parts, and what it applies (live_config).
+//! The gate of a running runner.
 
 use std::sync::Arc;
 

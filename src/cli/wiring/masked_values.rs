@@ -1,4 +1,4 @@
-//! The values that are masked in everything that leaves this machine. Not here: the masking.
+//! The values that are masked in everything that leaves this machine.
 
 use std::sync::Arc;
 

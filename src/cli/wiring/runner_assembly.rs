@@ -1,4 +1,4 @@
-//! Assembles a runner with its host, and ends its processes. Not here: the host itself (host).
+//! Assembles a runner with its host, and ends its processes.
 
 use std::sync::Arc;
 use std::time::Duration;

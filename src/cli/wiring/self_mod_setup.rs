@@ -1,4 +1,4 @@
-//! Sets self-modification up, where the owner has set its root. Not here: its tools (handlers).
+//! Sets self-modification up, where the owner has set its root.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Converts the owner's settings for the engine and the editor. Not here: those of confinement.
+//! Converts the owner's settings for the engine and the editor.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Keeps the machine awake: by logind on Linux, by `caffeinate` on macOS. Not here: when (`runner`).
+//! Keeps the machine awake: by logind on Linux, by `caffeinate` on macOS.
 #![cfg_attr(
     target_os = "macos",
     expect(clippy::disallowed_methods, reason = "this file starts caffeinate")

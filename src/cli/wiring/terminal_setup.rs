@@ -1,4 +1,4 @@
-//! Opens the terminals of this machine for a configuration. Not here: what uses them (host).
+//! Opens the terminals of this machine for a configuration.
 
 use std::ffi::OsString;
 

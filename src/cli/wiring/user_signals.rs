@@ -1,4 +1,4 @@
-//! User signals as the configuration and the environment have them. Not here: reading them (handlers::user).
+//! User signals as the configuration and the environment have them.
 
 use std::path::PathBuf;
 use std::sync::Arc;

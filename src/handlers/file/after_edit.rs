@@ -1,5 +1,5 @@
-//! The owner's checkers of edited files: each runs after an edit, confined, and its first lines stand beside the answer. The
-//! edit is done by then, whatever a checker says. Not here: the setting that names them.
+//! The owner's checkers of edited files: each runs after an edit, confined, and its first lines stand beside the
+//! answer. The edit is done by then, whatever a checker says.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

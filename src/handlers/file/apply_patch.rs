@@ -1,5 +1,4 @@
-//! ApplyPatch: changes several files at once, all of them or none. Not here: reading, placing and
-//! writing a patch (patch).
+//! ApplyPatch: changes several files at once, all of them or none.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Finds blocks of whole lines in a text, as strictly as a tier asks. Edit and ApplyPatch share
-//! this search. Not here: the order of the tiers (quote_search, patch::hunk_candidates).
+//! Finds blocks of whole lines in a text, as strictly as a tier asks. Edit and ApplyPatch share this search.
 
 use std::hash::{BuildHasher as _, RandomState};
 

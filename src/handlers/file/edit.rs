@@ -1,5 +1,4 @@
-//! Edit: replaces one text in a file and leaves every other byte unchanged. Not here: its place, one of those found
-//! (requested_edit), and the report (edit_report).
+//! Edit: replaces one text in a file and leaves every other byte unchanged.
 
 use std::sync::Arc;
 

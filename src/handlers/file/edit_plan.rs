@@ -1,5 +1,4 @@
-//! A planned edit of a file, and the checks and notes that all edit tools share. Not here: finding
-//! the place (quote_search) and making the change (edit, multi_edit).
+//! A planned edit of a file, and the checks and notes that all edit tools share.
 
 use super::seen_files::SeenLines;
 use punie_host::files::{FileStamp, NewContent};

@@ -1,5 +1,4 @@
-//! Reports an edit: the changed lines, their new content, or a diff for a dry run. Not here: the
-//! edit.
+//! Reports an edit: the changed lines, their new content, or a diff for a dry run.
 
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -1,5 +1,4 @@
-//! Combines successive edits of a text into one change of the original. Text that no edit touched
-//! stays as it was. Not here: the places of the edits.
+//! Combines successive edits of a text into one change of the original. Text that no edit touched stays as it was.
 
 use std::ops::Range;
 

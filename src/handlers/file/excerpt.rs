@@ -1,5 +1,4 @@
-//! Excerpts of a file that is too large to load: the found places with the lines around them, read
-//! again from the file. Not here: showing them (edit_report).
+//! Excerpts of a file that is too large to load: the found places with the lines around them, read again from the file.
 
 use std::io::{self, SeekFrom};
 use std::ops::Range;

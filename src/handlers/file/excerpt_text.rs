@@ -1,5 +1,4 @@
-//! A text for an answer from which long parts may be omitted, with its original line numbers. Not
-//! here: the choice of the omitted parts (excerpt).
+//! A text for an answer from which long parts may be omitted, with its original line numbers.
 
 use std::ops::Range;
 

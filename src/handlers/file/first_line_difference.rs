@@ -1,6 +1,4 @@
 //! The first line at which a quoted block differs from the file by more than the matcher ignores.
-//! Not here: the choice of the block (no_match_hint) and the description of a difference
-//! (line_diff_hint).
 
 use super::line_diff_hint::{self, QuotedLinePart};
 use super::match_tier::{MatchTier, PlainLine, split_indent};

@@ -1,4 +1,4 @@
-//! A folder's content as text. Not here: reading it.
+//! A folder's content as text.
 
 use std::fmt::Write as _;
 use std::path::Path;

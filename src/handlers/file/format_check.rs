@@ -1,4 +1,4 @@
-//! Whether an edit leaves a file that programs could read before so that they cannot. Not here: what is in it.
+//! Whether an edit leaves a file that programs could read before so that they cannot.
 
 use std::path::Path;
 

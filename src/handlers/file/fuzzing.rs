@@ -1,5 +1,4 @@
-//! Invariants of quoted texts and of patches, for the fuzz targets and their seeds. Absent from release builds. Not
-//! here: the targets themselves (`fuzz/`).
+//! Invariants of quoted texts and of patches, for the fuzz targets and their seeds. Absent from release builds.
 
 use super::edit_sequence::apply_splices;
 use super::match_tier::MatchTier;

@@ -1,6 +1,5 @@
-//! Edit of a file that is too large to load: finds the exact text chunk by chunk and copies
-//! unchanged parts between files. Not here: tolerant matching, which needs the whole text
-//! (requested_edit), and the copying (`host::local`).
+//! Edit of a file that is too large to load: finds the exact text chunk by chunk and copies unchanged parts between
+//! files.
 
 use std::io::{self, Read as _, SeekFrom};
 use std::sync::Arc;

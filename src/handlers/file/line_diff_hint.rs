@@ -1,5 +1,4 @@
-//! Describes the difference of two similar lines: the first visible one, or invisible ones if there
-//! are no others. Not here: the choice of the lines (no_match_hint).
+//! Describes the difference of two similar lines: the first visible one, or invisible ones if there are no others.
 
 use memchr::memmem;
 

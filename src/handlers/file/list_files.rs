@@ -1,4 +1,4 @@
-//! list_files: a folder's content. Not here: finding files by pattern (search::glob).
+//! list_files: a folder's content.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

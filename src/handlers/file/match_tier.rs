@@ -1,5 +1,4 @@
-//! The differences that are ignored between a quoted line and the file's, tier by tier. Not here:
-//! finding the place (quote_search, block_search).
+//! The differences that are ignored between a quoted line and the file's, tier by tier.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,4 @@
-//! File tools: read a text window or a document, write a file, edit a place, apply a patch, list a
-//! folder. Not here: disk access (`host::local`) and the allowed paths (`host::workspace`).
+//! File tools: read a text window or a document, write a file, edit a place, apply a patch, list a folder.
 
 mod after_edit;
 mod apply_patch;

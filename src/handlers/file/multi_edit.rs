@@ -1,5 +1,4 @@
-//! MultiEdit: several replacements in one file, all or none. Not here: the place of one
-//! (requested_edit), and many files (ApplyPatch).
+//! MultiEdit: several replacements in one file, all or none.
 
 use std::fmt::Write as _;
 use std::path::Path;

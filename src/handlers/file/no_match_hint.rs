@@ -1,5 +1,5 @@
-//! Explains a failed search for a quoted text: the nearest block and its first difference. Its work
-//! is bounded for any file. It never affects a match. Not here: finding (quote_search).
+//! Explains a failed search for a quoted text: the nearest block and its first difference. Its work is bounded for any
+//! file. It never affects a match.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! Edits of the cells of a Jupyter notebook, as Read shows them: a change of a cell's source becomes one of the file's JSON,
-//! which stays as it is elsewhere. Not here: Read's view (`document::notebook`).
+//! Edits of the cells of a Jupyter notebook, as Read shows them: a change of a cell's source becomes one of the file's
+//! JSON, which stays as it is elsewhere.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

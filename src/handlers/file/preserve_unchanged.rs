@@ -1,6 +1,5 @@
-//! Preserves the file's bytes in a place that matched loosely. Lines and characters that are equal
-//! in the old and the new text stay as in the file. Not here: finding the place (quote_search) and
-//! indenting new lines (reindent).
+//! Preserves the file's bytes in a place that matched loosely. Lines and characters that are equal in the old and the
+//! new text stay as in the file.
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 

@@ -1,6 +1,5 @@
-//! Finds a quoted text in a file: exactly, otherwise by the strictest tier that finds it.
-//! Similarity never decides; it only explains a failed search (no_match_hint). Not here: the search
-//! for blocks of lines (block_search) and the text for a place (reindent).
+//! Finds a quoted text in a file: exactly, otherwise by the strictest tier that finds it. Similarity never decides; it
+//! only explains a failed search (no_match_hint).
 
 use std::ops::Range;
 

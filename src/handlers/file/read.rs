@@ -1,5 +1,4 @@
-//! Read: a window of numbered lines of one text file, or a folder's content. Not here: formats
-//! other than text (document), and finding text (search::grep).
+//! Read: a window of numbered lines of one text file, or a folder's content.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,4 @@
-//! Adapts a new text to the indentation and the line endings of its place. Not here: finding the
-//! place (quote_search).
+//! Adapts a new text to the indentation and the line endings of its place.
 
 use std::ops::Range;
 

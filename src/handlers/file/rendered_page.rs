@@ -1,5 +1,4 @@
-//! Text rendered from a binary format (notebook cells, archive listing), shown by lines like a text
-//! file. Not here: rendering it.
+//! Text rendered from a binary format (notebook cells, archive listing), shown by lines like a text file.
 
 use serde::{Deserialize, Serialize};
 

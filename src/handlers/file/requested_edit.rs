@@ -1,5 +1,4 @@
 //! One requested replacement and its place in a text. Edit applies one, MultiEdit several in a row.
-//! Not here: finding the place (quote_search), loading and writing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

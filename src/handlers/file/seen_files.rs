@@ -1,5 +1,5 @@
-//! Records the file content that each conversation read or wrote, to report later changes on disk.
-//! In memory, bounded, lost with the process. Not here: the permission to write a changed file.
+//! Records the file content that each conversation read or wrote, to report later changes on disk. In memory, bounded,
+//! lost with the process.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,5 +1,5 @@
-//! Finds exact occurrences of a text in a file that is too large to load. Reads chunks in constant
-//! memory and finds the same places as quote_search in memory. Not here: the use of the places.
+//! Finds exact occurrences of a text in a file that is too large to load. Reads chunks in constant memory and finds the
+//! same places as quote_search in memory.
 
 use std::io::{self, Read};
 use std::ops::Range;

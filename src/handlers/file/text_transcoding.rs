@@ -1,6 +1,5 @@
-//! Decodes a file's bytes to UTF-8 for an edit, and maps text changes back to byte changes.
-//! Unchanged text stays identical byte for byte, even in encodings with several forms of one
-//! character. Not here: detecting the encoding (`host::encoding`).
+//! Decodes a file's bytes to UTF-8 for an edit, and maps text changes back to byte changes. Unchanged text stays
+//! identical byte for byte, even in encodings with several forms of one character.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Formats a window of a text as an answer: its heading, its numbered lines, and a hint for the
-//! next page. Not here: reading the window (read).
+//! Formats a window of a text as an answer: its heading, its numbered lines, and a hint for the next page.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;

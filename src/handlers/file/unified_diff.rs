@@ -1,5 +1,4 @@
-//! Writes the splices of a text as a unified diff. Not here: the choice of the shown changes
-//! (edit_report, patch::report).
+//! Writes the splices of a text as a unified diff.
 
 use std::fmt::Write as _;
 

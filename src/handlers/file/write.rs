@@ -1,4 +1,4 @@
-//! Write: a whole file. Not here: changing a part of one (Edit).
+//! Write: a whole file.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,4 @@
-//! GitAdd: stages files for the next commit. Not here: the checks that decide which files may be staged, and the
-//! commit.
+//! GitAdd: stages files for the next commit.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! GitBlame: the commit that last changed each line of a file. Not here: all commits of a file (GitLog).
+//! GitBlame: the commit that last changed each line of a file.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! Content of one file at a commit, prepared for an answer. Not here: choosing the file (GitShow).
+//! Content of one file at a commit, prepared for an answer.
 
 use super::captured_output::{CapturedOutput, OutputCapture};
 use super::display_text::count_control_chars;

@@ -1,5 +1,4 @@
-//! Captures a whole output, with secrets masked: in memory while it is short, then in the output store for
-//! ReadOutput. Not here: the part that an answer shows.
+//! Captures a whole output, with secrets masked: in memory while it is short, then in the output store for ReadOutput.
 
 use super::git_command::GitCommand;
 use punie_core::ids::RequestId;

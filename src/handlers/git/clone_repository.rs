@@ -1,5 +1,5 @@
-//! The git that clones a repository for the owner's commands: without hooks, filters, credentials helpers and questions.
-//! Not here: git for tools, which never reaches the network.
+//! The git that clones a repository for the owner's commands: without hooks, filters, credentials helpers and
+//! questions.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file starts git for the owner, outside of any call"

@@ -1,4 +1,4 @@
-//! GitCommit: makes a commit and runs the repository's hooks. Not here: the steps of the commit itself.
+//! GitCommit: makes a commit and runs the repository's hooks.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

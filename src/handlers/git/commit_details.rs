@@ -1,4 +1,4 @@
-//! The description of one commit: its author, parents and message. Not here: its changes.
+//! The description of one commit: its author, parents and message.
 
 use std::fmt::Write as _;
 

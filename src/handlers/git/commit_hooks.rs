@@ -1,5 +1,4 @@
-//! The repository's hooks that a commit would run, and what they find in their environment. Not here: running them, which
-//! git does.
+//! The repository's hooks that a commit would run, and what they find in their environment.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,4 @@
-//! A list of commits, one per line, newest first. Not here: the filters (GitLog), and one commit with its changes
-//! (GitShow).
+//! A list of commits, one per line, newest first.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! A requested commit, and the checks before it. Not here: making it, and the report.
+//! A requested commit, and the checks before it.
 
 use super::display_text::escape_line;
 use super::pending_operation::find_pending_operations;

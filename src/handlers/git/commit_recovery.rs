@@ -1,5 +1,5 @@
-//! Recovery of an interrupted commit or staging: reads the outcome from the repository and removes locks that a
-//! killed git of ours left. Not here: whether the call runs again (the engine).
+//! Recovery of an interrupted commit or staging: reads the outcome from the repository and removes locks that a killed
+//! git of ours left.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

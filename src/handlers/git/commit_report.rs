@@ -1,4 +1,4 @@
-//! The answer about a commit that was made. Not here: making it.
+//! The answer about a commit that was made.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

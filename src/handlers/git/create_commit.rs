@@ -1,5 +1,4 @@
-//! The steps of a commit: the checks before it, the commit, and the explanation of a failure. Not here: the arguments
-//! of the tools that commit, the choice of files that may be staged, and the report.
+//! The steps of a commit: the checks before it, the commit, and the explanation of a failure.
 
 use std::time::Duration;
 

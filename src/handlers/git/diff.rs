@@ -1,5 +1,4 @@
-//! GitDiff: compares two states of the files. Not here: one commit (GitShow), and the list of changed files
-//! (GitStatus).
+//! GitDiff: compares two states of the files.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,4 @@
-//! A diff within a budget: the numbers of files and lines, the diff itself, and the list of omitted files. Not here:
-//! the choice of revisions, and the parsing of git's output.
+//! A diff within a budget: the numbers of files and lines, the diff itself, and the list of omitted files.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Parser for `git diff --raw --numstat -z`: the changed files with line counts. Not here: the changed lines.
+//! Parser for `git diff --raw --numstat -z`: the changed files with line counts.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -1,5 +1,4 @@
-//! Names and texts of a repository for display, with invisible characters escaped. Not here: file contents, which are
-//! shown unchanged.
+//! Names and texts of a repository for display, with invisible characters escaped.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The git program: found by absolute path, and never inside a workspace. Not here: how it is started.
+//! The git program: found by absolute path, and never inside a workspace.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! The only place that starts git: by absolute path, with a fresh environment, and with every setting overridden that
-//! could run a program. Not here: choosing the repository, and reading the output while git runs.
+//! could run a program.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file is the one that starts git"

@@ -1,5 +1,4 @@
-//! A running git: its input and output, its time limit, cancellation, and stopping it with its child processes. Not
-//! here: the command line and environment.
+//! A running git: its input and output, its time limit, cancellation, and stopping it with its child processes.
 
 use std::io;
 use std::pin::pin;

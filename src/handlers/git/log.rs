@@ -1,4 +1,4 @@
-//! GitLog: lists commits. Not here: the changes of one of them (GitShow).
+//! GitLog: lists commits.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Git: changes of a repository, its history, and commits. Not here: operations that contact another machine.
+//! Git: changes of a repository, its history, and commits.
 
 mod add;
 mod blame;

@@ -1,5 +1,5 @@
 //! Checks that a repository's objects and state lie in the workspace, because git would otherwise show content from
-//! elsewhere. Objects borrowed through alternates count too. Not here: the place of the repository itself.
+//! elsewhere. Objects borrowed through alternates count too.
 #![expect(
     clippy::disallowed_methods,
     reason = "what git would follow is looked at as git would find it"

@@ -1,5 +1,4 @@
-//! A sink for a diff: keeps whole files within a budget and the paths of the omitted ones. Not here: the revisions,
-//! and the layout of the answer.
+//! A sink for a diff: keeps whole files within a budget and the paths of the omitted ones.
 
 use super::captured_output::{CapturedOutput, OutputCapture};
 use super::display_text::{count_control_chars, escape_block, unquote_path};

@@ -1,4 +1,4 @@
-//! Queries about paths to stage: the ignored ones, and those with a filter. Not here: the decision about each file.
+//! Queries about paths to stage: the ignored ones, and those with a filter.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

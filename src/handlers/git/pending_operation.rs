@@ -1,5 +1,4 @@
-//! Unfinished operations of a repository, such as a merge or a rebase, and the lock of its index. Not here: changing
-//! them.
+//! Unfinished operations of a repository, such as a merge or a rebase, and the lock of its index.
 
 use std::io::Read as _;
 use std::path::Path;

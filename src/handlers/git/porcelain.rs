@@ -1,4 +1,4 @@
-//! Parser for `git status --porcelain=v2 -z`. Not here: the layout of the answer (GitStatus).
+//! Parser for `git status --porcelain=v2 -z`.
 
 use super::display_text::renamed_path;
 

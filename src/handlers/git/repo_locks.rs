@@ -1,5 +1,4 @@
-//! One change of a repository at a time, because two calls would otherwise stage into each other's commit. Not here:
-//! changes by other programs, against which git has its own lock.
+//! One change of a repository at a time, because two calls would otherwise stage into each other's commit.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Finds the repository of a path and checks that all of it lies in the workspace. Not here: the queries.
+//! Finds the repository of a path and checks that all of it lies in the workspace.
 
 use std::path::{Path, PathBuf};
 

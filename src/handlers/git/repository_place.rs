@@ -1,5 +1,4 @@
-//! Where the repository of a path is, and whether all of it lies in the workspace. Not here: the opened repository
-//! (repository).
+//! Where the repository of a path is, and whether all of it lies in the workspace.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! The path arguments of the git tools: the default, paths within a named folder, the declared access. Not here: finding
-//! the repository.
+//! The path arguments of the git tools: the default, paths within a named folder, the declared access.
 
 use std::path::Path;
 

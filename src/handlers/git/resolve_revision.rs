@@ -1,4 +1,4 @@
-//! Resolves revisions to commit ids. Not here: showing the commits (GitLog, GitShow).
+//! Resolves revisions to commit ids.
 
 use super::display_text::escape_line;
 use super::git_command::GitOutput;

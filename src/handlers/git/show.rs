@@ -1,4 +1,4 @@
-//! GitShow: one commit with its changes, or a file at a commit. Not here: comparing two commits (GitDiff).
+//! GitShow: one commit with its changes, or a file at a commit.
 
 use std::path::Path;
 

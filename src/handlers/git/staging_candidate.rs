@@ -1,4 +1,4 @@
-//! A file that may be staged, and the reasons to refuse it. Not here: reading the changes, and staging.
+//! A file that may be staged, and the reasons to refuse it.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,5 +1,4 @@
-//! GitStatus: the state of the branch and the changed files. Not here: the changes in them (GitDiff), and git's own
-//! plain list (git_status).
+//! GitStatus: the state of the branch and the changed files.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Changed files inside submodules. git is not asked for them with the rest, because it would run the programs that their
-//! settings name: each is opened as a repository of its own. Not here: another commit of a submodule.
+//! Changed files inside submodules. git is not asked for them with the rest, because it would run the programs that
+//! their settings name: each is opened as a repository of its own.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One line of `git ls-tree -z -l`: an entry of a folder at a commit. Not here: its content.
+//! One line of `git ls-tree -z -l`: an entry of a folder at a commit.
 
 use super::resolve_revision::short_id;
 use punie_text::output::number_format::format_size;

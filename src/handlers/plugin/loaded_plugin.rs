@@ -1,5 +1,4 @@
 //! A plugin with the tools that its server listed. The list is stored, so that a start of the runner starts no server.
-//! Not here: running a tool (plugin_call).
 
 use std::sync::Arc;
 

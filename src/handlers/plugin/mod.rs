@@ -1,6 +1,6 @@
 //! Plugins: programs of the owner's that add tools to this device's. Each is a server of the Model Context Protocol
 //! that is started when a tool of it is called, and confined to what its manifest declares. Servers that `config.toml`
-//! names are treated the same. Not here: the manifest (home).
+//! names are treated the same.
 
 mod loaded_plugin;
 mod mcp;

@@ -1,5 +1,4 @@
-//! One call of a plugin's tool: its turn at the server, its limits, and its answer. Not here: starting the server
-//! (plugin_server).
+//! One call of a plugin's tool: its turn at the server, its limits, and its answer.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

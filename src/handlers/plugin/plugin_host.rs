@@ -1,5 +1,4 @@
-//! All plugins of the home: loaded at the start, and again when their folders change. Not here: a single plugin
-//! (loaded_plugin).
+//! All plugins of the home: loaded at the start, and again when their folders change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! The server of one plugin: started at the first call, used for one call at a time, and ended when it is idle. Not
-//! here: the calls (plugin_call).
+//! The server of one plugin: started at the first call, used for one call at a time, and ended when it is idle.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;

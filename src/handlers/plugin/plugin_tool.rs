@@ -1,5 +1,4 @@
-//! A plugin's tool as an entry of the registry, if it may have its name and its schema can be used. Not here: running it
-//! (plugin_call).
+//! A plugin's tool as an entry of the registry, if it may have its name and its schema can be used.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

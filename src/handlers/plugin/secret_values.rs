@@ -1,4 +1,4 @@
-//! Values of variables and headers that name secrets of the owner: `${secret:NAME}`. Not here: storing secrets (home).
+//! Values of variables and headers that name secrets of the owner: `${secret:NAME}`.
 
 use std::collections::BTreeMap;
 

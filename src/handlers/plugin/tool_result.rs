@@ -1,4 +1,4 @@
-//! Turns a result of the Model Context Protocol into an answer for the model. Not here: getting the result.
+//! Turns a result of the Model Context Protocol into an answer for the model.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,4 @@
-//! The content search through many files: the work of each thread, and the merged result. Not here: the tool's
-//! arguments, the search of one file, and the answer.
+//! The content search through many files: the work of each thread, and the merged result.
 
 use std::cmp::Reverse;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The parts that a search skipped, and the note about them. Not here: the search.
+//! The parts that a search skipped, and the note about them.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! Detection of the files to decode before a search, so that Grep finds the text that Read shows. Not here: the
-//! detection of an encoding (`host::file_content`).
+//! Detection of the files to decode before a search, so that Grep finds the text that Read shows.
 
 use punie_host::encoding::FileEncoding;
 use punie_host::file_content::{self, SNIFFED_BYTES};

@@ -1,4 +1,4 @@
-//! The search for files by name, on several threads. Not here: the pattern and the answer (Glob).
+//! The search for files by name, on several threads.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! A file pattern: checked, split into a literal folder and the rest, and compiled. Not here: the walk.
+//! A file pattern: checked, split into a literal folder and the rest, and compiled.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The matching lines of one file, collected while it is searched. Not here: the selection of files, and the answer.
+//! The matching lines of one file, collected while it is searched.
 
 use std::io;
 use std::ops::Range;

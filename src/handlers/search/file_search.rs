@@ -1,4 +1,4 @@
-//! The content search of one file on one thread. Not here: the selection of files, and the merged result.
+//! The content search of one file on one thread.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,5 +1,5 @@
 //! A folder of a search on Linux: an open handle through which files are opened by name, without following links. A
-//! folder replaced meanwhile cannot lead outside. Not here: the selection of files.
+//! folder replaced meanwhile cannot lead outside.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,6 +1,5 @@
 //! A folder of a search on systems without folder handles, given by its path. This is weaker than on Linux: a folder
 //! that is replaced by a link meanwhile may be listed elsewhere. Its files are still opened through the workspace.
-//! Not here: the selection of files.
 
 use std::ffi::OsStr;
 use std::fs::File;

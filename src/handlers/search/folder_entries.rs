@@ -1,4 +1,4 @@
-//! The names in a folder, stored in few allocations. Not here: reading them from the system, and choosing among them.
+//! The names in a folder, stored in few allocations.
 
 use std::ffi::OsStr;
 use std::path::Path;

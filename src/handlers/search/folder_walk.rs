@@ -1,6 +1,5 @@
 //! A parallel walk through folders in order of path: the smallest known path is always next. The first results are
-//! therefore known before the rest is read, and memory holds only the folders on the way. Not here: the queue, the
-//! choice of names, and the handling of files.
+//! therefore known before the rest is read, and memory holds only the folders on the way.
 
 use std::ffi::OsString;
 use std::io;

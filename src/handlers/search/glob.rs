@@ -1,4 +1,4 @@
-//! Glob: files by name, newest first. Not here: files by content (Grep).
+//! Glob: files by name, newest first.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

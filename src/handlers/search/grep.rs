@@ -1,4 +1,4 @@
-//! Grep: files and lines by content. Not here: compiling a pattern, searching files, and formatting the findings.
+//! Grep: files and lines by content.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The answer of Grep. Not here: the search.
+//! The answer of Grep.
 
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -1,5 +1,4 @@
 //! Ignore rules: .ignore, .gitignore, .git/info/exclude and the user's own git ignore file, with git's precedence.
-//! Not here: hidden names and file types.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};

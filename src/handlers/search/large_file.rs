@@ -1,4 +1,4 @@
-//! The search of one large file in chunks. Not here: the selection of files, and the collected lines.
+//! The search of one large file in chunks.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! A regular expression or literal text for lines, compiled within limits. Not here: the search.
+//! A regular expression or literal text for lines, compiled within limits.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,4 @@
-//! Search: files by name (Glob) and by content (Grep), in this process, without an external program. Not here:
-//! reading files.
+//! Search: files by name (Glob) and by content (Grep), in this process, without an external program.
 
 mod content_search;
 mod coverage;

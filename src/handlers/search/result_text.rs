@@ -1,4 +1,4 @@
-//! Texts that the answers of both search tools have. Not here: the rest of an answer.
+//! Texts that the answers of both search tools have.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! The plan of a content search: its answer mode, order, limits and compiled pattern. Not here: the search, and the
-//! arguments of the tool.
+//! The plan of a content search: its answer mode, order, limits and compiled pattern.
 
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Encoding, MmapChoice, Searcher, SearcherBuilder};

@@ -1,5 +1,4 @@
-//! The files that a search covers: folders, hidden names, ignored names and file types. Not here: the order, the
-//! threads and the pattern.
+//! The files that a search covers: folders, hidden names, ignored names and file types.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! The stop of a search when its time is up or its call is cancelled. Not here: stopping because enough was found,
-//! which the walk decides.
+//! The stop of a search when its time is up or its call is cancelled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! The first items of an ordered list that is never held as a whole. Not here: the items.
+//! The first items of an ordered list that is never held as a whole.
 
 /// Keeps the smallest items up to a total weight. Its memory depends on that weight, not on the number of items
 /// offered.

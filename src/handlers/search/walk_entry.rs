@@ -1,4 +1,4 @@
-//! The parts of a walk: its starts, folders and entries, and its visitor. Not here: the walk.
+//! The parts of a walk: its starts, folders and entries, and its visitor.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

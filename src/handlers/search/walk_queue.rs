@@ -1,4 +1,4 @@
-//! The remaining tasks of a walk in order of path, and the size of a thread's batches. Not here: the threads.
+//! The remaining tasks of a walk in order of path, and the size of a thread's batches.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

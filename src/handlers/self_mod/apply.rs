@@ -1,4 +1,4 @@
-//! SelfModApply: writes the staged files to the real ones, all or none. Not here: making the change (pending_changes).
+//! SelfModApply: writes the staged files to the real ones, all or none.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A file as a call of self-modification sees it now: staged, removed or real. Not here: changing it.
+//! A file as a call of self-modification sees it now: staged, removed or real.
 
 use std::io::Read as _;
 use std::sync::Arc;

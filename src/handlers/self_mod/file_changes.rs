@@ -1,5 +1,5 @@
 //! The real files below the root: their present state, a comparison with the expected one, and the replacement of one
-//! file. Not here: changing several files as one (pending_changes).
+//! file.
 
 use std::ffi::OsStr;
 use std::io;

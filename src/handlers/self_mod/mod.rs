@@ -1,5 +1,4 @@
-//! Self-modification: an agent's changes below one folder are staged, applied together and reverted together. Not here:
-//! the stored records and contents (home).
+//! Self-modification: an agent's changes below one folder are staged, applied together and reverted together.
 
 mod apply;
 mod current_file;

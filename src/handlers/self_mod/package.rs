@@ -1,4 +1,4 @@
-//! SelfModPackage: the applied changes of a feature as a blueprint that another agent can read. Not here: installing one.
+//! SelfModPackage: the applied changes of a feature as a blueprint that another agent can read.
 
 use std::io::Read as _;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Several changes of files as one: all are made or none, also when the runner ends in the middle. Before-images are
-//! stored first, then a record of the exact steps, then new contents beside their targets. Then each target is replaced,
-//! and last the feature's record changes. Not here: which changes, and the change of one file (file_changes).
+//! stored first, then a record of the exact steps, then new contents beside their targets. Then each target is
+//! replaced, and last the feature's record changes.
 
 use super::file_changes::{
     changed_executable, check_present_state, has_same_content, read_present_state,

@@ -1,5 +1,4 @@
-//! SelfModRevert: takes applied batches back, all or none, or drops what is staged. Not here: making the change
-//! (pending_changes).
+//! SelfModRevert: takes applied batches back, all or none, or drops what is staged.
 
 use std::sync::Arc;
 

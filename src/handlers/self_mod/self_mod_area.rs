@@ -1,5 +1,4 @@
-//! The root of self-modification with the state of its features, and the staged files that a call sees. Not here:
-//! changing the files below the root (file_changes).
+//! The root of self-modification with the state of its features, and the staged files that a call sees.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

@@ -1,5 +1,5 @@
 //! The file client of agents that modify the program they belong to: below the root they see staged files, and their
-//! writes are staged. All other calls and paths go to the client below. Not here: applying what is staged.
+//! writes are staged. All other calls and paths go to the client below.
 
 use std::sync::Arc;
 

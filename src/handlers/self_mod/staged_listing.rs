@@ -1,4 +1,4 @@
-//! The listing of a folder with the files of a view in it. Not here: listing the real folder.
+//! The listing of a folder with the files of a view in it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! A write to a staged file: made on a copy by this machine's own file client, then stored by its hash. Not here: what
-//! is written.
+//! A write to a staged file: made on a copy by this machine's own file client, then stored by its hash.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! SelfModStart: a feature, whose changes are staged from then on. Not here: the staging.
+//! SelfModStart: a feature, whose changes are staged from then on.
 
 use std::sync::Arc;
 

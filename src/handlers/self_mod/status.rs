@@ -1,4 +1,4 @@
-//! SelfModStatus: a feature's staged files and applied batches. Not here: changing them.
+//! SelfModStatus: a feature's staged files and applied batches.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! A background shell, its state and its output. Not here: the list of shells, and their processes (the terminal
-//! client).
+//! A background shell, its state and its output.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Bash: one command line, in the foreground or started in the background. Not here: background shells after their
-//! start.
+//! Bash: one command line, in the foreground or started in the background.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

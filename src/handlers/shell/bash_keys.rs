@@ -1,4 +1,4 @@
-//! Further keys that Bash and SkillBash accept, and the text of their limits. Not here: the main keys (Bash).
+//! Further keys that Bash and SkillBash accept, and the text of their limits.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,4 @@
-//! The answers of Bash for a command that ended, goes on in the background, or was started there. Not here: the
-//! arguments of the tool, and running a command to its end (the terminals module).
+//! The answers of Bash for a command that ended, goes on in the background, or was started there.
 
 use std::fmt::Write as _;
 use std::time::Duration;

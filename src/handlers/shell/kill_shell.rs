@@ -1,5 +1,4 @@
-//! KillShell: ends one shell with its whole process tree. Not here: ending the foreground call, which is a
-//! cancellation.
+//! KillShell: ends one shell with its whole process tree.
 
 use std::time::Duration;
 

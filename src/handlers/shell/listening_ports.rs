@@ -1,5 +1,4 @@
-//! The ports on which shells listen, and the shell that holds the port that a failed command wanted. Not here:
-//! finding the ports (the terminal client).
+//! The ports on which shells listen, and the shell that holds the port that a failed command wanted.
 
 use super::ShellDeps;
 use super::background_shell::{BackgroundShell, is_shell_running};

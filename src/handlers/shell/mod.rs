@@ -1,5 +1,4 @@
-//! The shell: commands that a model writes, in the foreground and in the background. Not here: starting, reading and
-//! stopping processes (the terminal client).
+//! The shell: commands that a model writes, in the foreground and in the background.
 
 mod background_shell;
 mod bash;

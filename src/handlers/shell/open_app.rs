@@ -1,4 +1,4 @@
-//! OpenApp: opens an application on the desktop of the person at the machine. Not here: commands with output (Bash).
+//! OpenApp: opens an application on the desktop of the person at the machine.
 
 use std::path::{Path, PathBuf};
 

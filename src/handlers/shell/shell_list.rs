@@ -1,4 +1,4 @@
-//! The list of background shells. Not here: their processes (the terminal client).
+//! The list of background shells.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

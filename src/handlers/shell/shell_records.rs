@@ -1,4 +1,4 @@
-//! The interface for records of shells, which survive a restart of the runner. Not here: its implementation.
+//! The interface for records of shells, which survive a restart of the runner.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Snapshots of shells for lists of everything that runs beside a conversation. Not here: the output of a shell.
+//! Snapshots of shells for lists of everything that runs beside a conversation.
 
 use super::background_shell::{BackgroundShell, is_still_running, query_shell_state};
 use super::shell_list::{ShellList, list_shells};

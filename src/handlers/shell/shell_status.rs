@@ -1,4 +1,4 @@
-//! ShellStatus: lists shells, and shows the output of one. Not here: stopping one.
+//! ShellStatus: lists shells, and shows the output of one.
 
 use std::sync::atomic::Ordering;
 

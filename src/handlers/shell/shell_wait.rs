@@ -1,4 +1,4 @@
-//! Waits for the output of a shell: a matching line, anything new, or its end. Not here: the answers about it.
+//! Waits for the output of a shell: a matching line, anything new, or its end.
 
 use std::pin::pin;
 use std::time::Duration;

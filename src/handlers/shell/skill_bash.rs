@@ -1,4 +1,4 @@
-//! SkillBash: Bash in the folder of one of the owner's skills. Not here: running the command, and loading skills.
+//! SkillBash: Bash in the folder of one of the owner's skills.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! The secrets of a skill for one of its commands: loaded, registered with the redactor, and mounted. Not here:
-//! storing secrets, the mounted files, and the command.
+//! The secrets of a skill for one of its commands: loaded, registered with the redactor, and mounted.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! WriteShell: types into a shell that has a terminal, and shows the new output. Not here: starting one (Bash), and
-//! reading without typing (ShellStatus).
+//! WriteShell: types into a shell that has a terminal, and shows the new output.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! One value of a row as text. Not here: how rows are laid out (row_layout).
+//! One value of a row as text.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,4 @@
-//! The database file that SqliteQuery is asked for, checked by the runner before a worker opens it. Not here: opening it
-//! (worker_session), and copying it (snapshot).
+//! The database file that SqliteQuery is asked for, checked by the runner before a worker opens it.
 //!
 //! Reading changes nothing in the folder. A database in rollback mode is read where it is. One in WAL mode would get its
 //! `-wal` and `-shm` files from any plain open. So without a WAL it is read as immutable; with both files where it is,

@@ -1,4 +1,4 @@
-//! SQLite's errors in words that an agent can act on. Not here: refusals of the runner's own.
+//! SQLite's errors in words that an agent can act on.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Names of a database that resemble those in a failed statement. Not here: the error itself (error_messages).
+//! Names of a database that resemble those in a failed statement.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Values for a statement's placeholders. Not here: the statement.
+//! Values for a statement's placeholders.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! SqliteQuery: one statement on one database file, run by a worker process. Not here: the steps
-//! of a call (sqlite_call).
+//! SqliteQuery: one statement on one database file, run by a worker process.
 
 use std::time::{Duration, Instant};
 

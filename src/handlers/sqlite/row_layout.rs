@@ -1,4 +1,4 @@
-//! Rows as a table, as JSON or as CSV. Not here: single values.
+//! Rows as a table, as JSON or as CSV.
 
 use std::fmt::Write as _;
 

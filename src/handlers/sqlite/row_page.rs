@@ -1,5 +1,4 @@
-//! The rows of one answer: read from a statement within bounds, and the line that says how many there are. Not here: how
-//! they are laid out (row_layout).
+//! The rows of one answer: read from a statement within bounds, and the line that says how many there are.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! The contents of a database: its tables with their rows and definitions. The worker reads them, the runner words them.
-//! Not here: the agent's own queries (worker_session).
+//! The contents of a database: its tables with their rows and definitions. The worker reads them, the runner words
+//! them.
 
 use std::fmt::Write as _;
 use std::time::Duration;

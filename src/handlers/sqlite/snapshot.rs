@@ -1,5 +1,4 @@
-//! A private copy of a database, for reading one that cannot be read where it is. Not here: when a copy is made
-//! (sqlite_call).
+//! A private copy of a database, for reading one that cannot be read where it is.
 #![expect(
     clippy::disallowed_methods,
     reason = "this module copies database files"

@@ -1,5 +1,4 @@
-//! One call of SqliteQuery in the runner: checks the file, asks the worker, and words the answer. Not here: the arguments
-//! (query), and the worker's side (worker_session).
+//! One call of SqliteQuery in the runner: checks the file, asks the worker, and words the answer.
 
 use std::io;
 use std::path::Path;

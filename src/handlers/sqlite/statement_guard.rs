@@ -1,5 +1,4 @@
-//! The limits of one statement in the worker: its time, its temporary files, and the actions that it may take. Not here:
-//! opening the database (worker_session), and the functions and pragmas that are allowed (allowlist).
+//! The limits of one statement in the worker: its time, its temporary files, and the actions that it may take.
 #![expect(
     clippy::disallowed_methods,
     reason = "the worker looks at its own open files"

@@ -1,4 +1,4 @@
-//! One change of a database in a transaction of its own: kept whole or not at all. Not here: its permissions (statement_guard).
+//! One change of a database in a transaction of its own: kept whole or not at all.
 
 use std::fmt::Write as _;
 

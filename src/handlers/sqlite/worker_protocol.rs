@@ -1,5 +1,4 @@
-//! The question that SqliteQuery asks its worker, and the answer, as they travel between the two processes. Not here:
-//! asking (sqlite_call), and answering (worker_session).
+//! The question that SqliteQuery asks its worker, and the answer, as they travel between the two processes.
 
 use std::ffi::OsString;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! The worker's work: opens one database, runs one statement under watch, and answers. Not here: which file is opened and
-//! how (database_file), in the runner.
+//! The worker's work: opens one database, runs one statement under watch, and answers.
 #![expect(
     clippy::disallowed_methods,
     reason = "the worker looks at the database that it opens"

@@ -1,4 +1,4 @@
-//! The interface between the task tools and the runner's tasks. Not here: its implementation.
+//! The interface between the task tools and the runner's tasks.
 
 use std::future::Future;
 use std::pin::Pin;

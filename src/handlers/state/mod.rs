@@ -1,4 +1,4 @@
-//! State that outlives a call: the full text of cut outputs, and tasks. Not here: storing it.
+//! State that outlives a call: the full text of cut outputs, and tasks.
 
 pub mod background_tasks;
 mod new_output;

@@ -1,5 +1,4 @@
-//! New output of a command after a cursor, in bytes of the stored output. Not here: the state of the task, and pages
-//! by line (ReadOutput).
+//! New output of a command after a cursor, in bytes of the stored output.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! ReadOutput: a page of an output that was cut in its answer. Not here: storing outputs.
+//! ReadOutput: a page of an output that was cut in its answer.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Task: a call that runs beside the conversation. Not here: its result (TaskOutput).
+//! Task: a call that runs beside the conversation.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

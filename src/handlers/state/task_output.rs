@@ -1,4 +1,4 @@
-//! TaskOutput: lists tasks, and shows the state and result of one. Not here: starting one (Task).
+//! TaskOutput: lists tasks, and shows the state and result of one.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! get_shell_info: describes the shell and its environment. Not here: running a command.
+//! get_shell_info: describes the shell and its environment.
 
 use std::time::Duration;
 

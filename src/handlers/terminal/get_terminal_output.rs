@@ -1,4 +1,4 @@
-//! get_terminal_output: the output and state of a lasting terminal. Not here: waiting for more output.
+//! get_terminal_output: the output and state of a lasting terminal.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,4 @@
-//! kill_terminal: ends the command of a lasting terminal, whose output stays readable. Not here: releasing the
-//! terminal.
+//! kill_terminal: ends the command of a lasting terminal, whose output stays readable.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Terminals as in the Agent Client Protocol: created, waited for, read and released. Not here: background shells.
+//! Terminals as in the Agent Client Protocol: created, waited for, read and released.
 
 mod get_shell_info;
 mod get_terminal_output;

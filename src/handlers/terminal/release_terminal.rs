@@ -1,4 +1,4 @@
-//! release_terminal: ends the processes of a lasting terminal and removes it. Not here: ending them alone.
+//! release_terminal: ends the processes of a lasting terminal and removes it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,4 @@
-//! run_command: one command in a terminal, until its end or on a lasting terminal. Not here: operations on lasting
-//! terminals.
+//! run_command: one command in a terminal, until its end or on a lasting terminal.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The terminals that outlive the call that started them, each bound to its conversation. Not here: their processes
-//! (the terminal client), and Bash's shells.
+//! The terminals that outlive the call that started them, each bound to its conversation.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,4 @@
-//! Steps that several tools for a lasting terminal have: finding, reading and ending it. Not here: the list of
-//! terminals, and the answers.
+//! Steps that several tools for a lasting terminal have: finding, reading and ending it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! wait_for_terminal_exit: waits for the end of a lasting terminal's command. Not here: ending it.
+//! wait_for_terminal_exit: waits for the end of a lasting terminal's command.
 
 use std::time::Duration;
 

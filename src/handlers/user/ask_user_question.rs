@@ -1,4 +1,4 @@
-//! AskUserQuestion: asks a person one to four questions, one after the other. Not here: asking one (person_question).
+//! AskUserQuestion: asks a person one to four questions, one after the other.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! CollectSignals: gives an agent what the owner lets this device tell about them. Not here: reading it (signal_reader).
+//! CollectSignals: gives an agent what the owner lets this device tell about them.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

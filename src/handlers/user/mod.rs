@@ -1,5 +1,5 @@
 //! Questions to a person, and what the device can tell about its owner: AskUserQuestion, RequestCredential,
-//! CollectSignals. Not here: where a question is shown, and who may answer (home, runner, command line).
+//! CollectSignals.
 
 mod ask_user_question;
 mod collect_signals;

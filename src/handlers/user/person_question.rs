@@ -1,5 +1,5 @@
 //! One question to a person: to the editor that follows the call, to this device and to the caller's side at once. The
-//! first answer counts. Not here: what the tools ask and answer.
+//! first answer counts.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

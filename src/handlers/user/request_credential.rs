@@ -1,5 +1,5 @@
 //! RequestCredential: asks a person for a secret, which they type on a terminal of this device, or to enter a code on a
-//! page. The value never passes through this tool. Not here: storing it (home), reading it from the terminal (cli).
+//! page. The value never passes through this tool.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! The bundle of a bridge: a file or a folder that the owner names. It is checked and copied without following any link.
-//! Not here: its dependencies (package_lock), and putting it in place (bridge_change).
+//! The bundle of a bridge: a file or a folder that the owner names. It is checked and copied without following any
+//! link.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file reads the bundles that the owner names and writes their copies"

@@ -1,4 +1,4 @@
-//! The folders and files of one bridge. Not here: the folders of all (layout).
+//! The folders and files of one bridge.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! What is stored of each bridge: what was deployed, what is wanted, and what became of it. Not here: the files
-//! (bridge_store).
+//! What is stored of each bridge: what was deployed, what is wanted, and what became of it.
 
 use std::collections::BTreeMap;
 

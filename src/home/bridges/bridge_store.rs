@@ -1,5 +1,4 @@
-//! The state files of the bridges, and their locks. Commands write what is wanted, and the runner what became of it. Not
-//! here: changing the files of a bridge (bridge_change).
+//! The state files of the bridges, and their locks. Commands write what is wanted, and the runner what became of it.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};

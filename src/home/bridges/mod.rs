@@ -1,5 +1,5 @@
-//! Bridges in `bridges/<name>/`: small programs that the owner deploys, and that the runner keeps running. Here: what is
-//! known of them, and changing them so that a crash leaves the old or the new one. Not here: starting them (bridges).
+//! Bridges in `bridges/<name>/`: small programs that the owner deploys, and that the runner keeps running. Here: what
+//! is known of them, and changing them so that a crash leaves the old or the new one.
 
 mod bridge_bundle;
 mod bridge_change;

@@ -1,5 +1,5 @@
 //! The `package.json` that npm gets, and the check of the `package-lock.json` that it writes. Nothing of a bundle
-//! reaches npm but the names and versions of packages. Not here: running npm (bridges).
+//! reaches npm but the names and versions of packages.
 
 use std::collections::BTreeMap;
 

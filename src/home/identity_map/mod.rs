@@ -1,5 +1,5 @@
 //! The owner's identity map: contacts whose names, mail addresses and phone numbers leave this device only as aliases.
-//! One file, encrypted. Not here: finding and replacing them (redact).
+//! One file, encrypted.
 
 mod named_people;
 mod person_checks;

@@ -1,4 +1,4 @@
-//! Finds the documents in a folder, at any depth. Not here: what belongs to each (document_tree).
+//! Finds the documents in a folder, at any depth.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file lists the sources that the owner named"

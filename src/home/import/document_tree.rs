@@ -1,5 +1,5 @@
 //! The files of a document: listed with limits, hashed and copied. Links stay links if they lead to a file of the same
-//! document. Not here: finding the documents.
+//! document.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file reads the sources that the owner named and writes their copies"

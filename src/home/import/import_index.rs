@@ -1,6 +1,5 @@
-//! The index of imported documents: the source of each, and its hash as it was imported. It lies in the home's state and
-//! not beside the documents, because it has paths of this machine, and owners keep their skills in repositories. Not here:
-//! deciding by it.
+//! The index of imported documents: the source of each, and its hash as it was imported. It lies in the home's state
+//! and not beside the documents, because it has paths of this machine, and owners keep their skills in repositories.
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

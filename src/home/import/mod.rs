@@ -1,5 +1,5 @@
-//! Imports skills, agents and plugins from folders, archives and git repositories, and updates them when their source changes.
-//! Each is copied into a staging folder, checked, and put in place with one rename. Not here: cloning repositories.
+//! Imports skills, agents and plugins from folders, archives and git repositories, and updates them when their source
+//! changes. Each is copied into a staging folder, checked, and put in place with one rename.
 
 mod archive;
 mod document_search;

@@ -1,5 +1,5 @@
 //! The staging folder of an import: copies are made in it and put in place with one rename. A crash leaves the document
-//! before or after; the next import removes the rest. Not here: what is copied.
+//! before or after; the next import removes the rest.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the staging folder of imports"

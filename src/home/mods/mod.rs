@@ -1,5 +1,5 @@
-//! The features of self-modification below `mods/`: their records, their staged files, applied batches, and the contents
-//! of files by hash. Not here: the files below the root, which the handlers change.
+//! The features of self-modification below `mods/`: their records, their staged files, applied batches, and the
+//! contents of files by hash.
 
 mod mod_records;
 mod mod_store;

@@ -1,5 +1,4 @@
-//! Reads and writes the state below `mods/`. Contents of files are stored by their hash and never changed. Not here: the
-//! shape of the records.
+//! Reads and writes the state below `mods/`. Contents of files are stored by their hash and never changed.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the contents and folders below mods/"

@@ -1,5 +1,5 @@
 //! A canvas as a package: a small web app from a template in the program, with the given source and dependencies. It is
-//! only written; nothing is installed or run. Not here: building or showing it.
+//! only written; nothing is installed or run.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,5 @@
 //! Packages that agents install: skills, themes, canvases and plugins, each with a receipt. A package is checked in a
-//! staging folder and put in place with renames that a crash cannot leave half done. Not here: the owner's own files of
-//! these kinds, and the tools (handlers).
+//! staging folder and put in place with renames that a crash cannot leave half done.
 
 mod canvas_package;
 mod open_records;

@@ -1,6 +1,5 @@
-//! The renames of a change: what is staged takes the place of what is installed, which goes to the removed packages. Each
-//! step can be repeated, so that the process after a crash finishes what a record says. Not here: the record
-//! (package_records).
+//! The renames of a change: what is staged takes the place of what is installed, which goes to the removed packages.
+//! Each step can be repeated, so that the process after a crash finishes what a record says.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file moves packages between the folders of the home"

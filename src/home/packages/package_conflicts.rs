@@ -1,4 +1,4 @@
-//! The reasons why a package is refused, with the choices. Not here: what is there (package_records).
+//! The reasons why a package is refused, with the choices.
 
 use std::path::Path;
 

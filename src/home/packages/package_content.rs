@@ -1,5 +1,5 @@
-//! The files of a package: checked paths and sizes before anything is written, and the comparison of installed files with
-//! them. Not here: moving them into place (package_change).
+//! The files of a package: checked paths and sizes before anything is written, and the comparison of installed files
+//! with them.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file writes staged packages and reads installed ones"

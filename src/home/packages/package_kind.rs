@@ -1,4 +1,4 @@
-//! The kinds of packages, the place of each in the home, and the grammar of ids. Not here: the files of a package.
+//! The kinds of packages, the place of each in the home, and the grammar of ids.
 
 use std::path::PathBuf;
 

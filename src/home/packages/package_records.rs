@@ -1,5 +1,4 @@
-//! The records of installed and removed packages, and of a change that is under way: `state/packages.json`. Not here: the
-//! change itself (package_change).
+//! The records of installed and removed packages, and of a change that is under way: `state/packages.json`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! Installs, removes, restores and lists packages. One change at a time: it is staged, checked, recorded, moved, and
-//! recorded as complete. Not here: the moves (package_change), and what a package consists of.
+//! recorded as complete.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The versions of packages, in the order of Semantic Versioning. Not here: ranges of versions (canvas_package).
+//! The versions of packages, in the order of Semantic Versioning.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! A plugin as a package: its manifest and its files. Not here: loading and starting plugins.
+//! A plugin as a package: its manifest and its files.
 
 use std::collections::BTreeMap;
 

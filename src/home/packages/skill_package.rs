@@ -1,4 +1,4 @@
-//! A skill as a package: its Markdown, with a head if it has none. Not here: loading skills.
+//! A skill as a package: its Markdown, with a head if it has none.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! A theme as a package: a JSON file with its colours for light and dark. Not here: who reads themes.
+//! A theme as a package: a JSON file with its colours for light and dark.
 
 use std::collections::BTreeMap;
 

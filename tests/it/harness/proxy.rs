@@ -245,7 +245,7 @@ async fn pump_bytes(
                 }
             }
             (ConnectionFault::Uplink(rate), StreamDirection::Asking) => {
-                sleep_until(shared.carry_bytes(read, rate)).await
+                sleep_until(shared.carry_bytes(read, rate)).await;
             }
             (ConnectionFault::Latency(time), _) => tokio::time::sleep(time).await,
             (ConnectionFault::Timeout(time), _) => {

@@ -330,7 +330,7 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
         ToolContext::for_detached_call(RequestId::new()),
     );
     let (answer, ()) = tokio::join!(waiting, async {
-        asked.send(()).expect("the lock holder receives it")
+        asked.send(()).expect("the lock holder receives it");
     });
     let reply = answer.expect("a change");
     assert!(

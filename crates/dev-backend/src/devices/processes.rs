@@ -2,7 +2,6 @@
 //! folder) from one that was restarted. A device is told of another process only if that one sent a heartbeat after the
 //! device's own first one. A process that has ended cannot do so, so a restart never looks like a second process, even
 //! after a crash.
-//! Not here: the storage of the list (`presence`).
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};

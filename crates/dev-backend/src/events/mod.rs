@@ -1,5 +1,4 @@
 //! The functions of the event store: requests out to a device, results back to the caller.
-//! Not here: who the device is (`devices`) and which tools it has (`catalog`).
 
 pub(super) mod append;
 pub(super) mod cancel;

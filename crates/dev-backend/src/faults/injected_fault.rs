@@ -1,4 +1,4 @@
-//! The ways in which a call can fail on purpose. Not here: their syntax (`fault_script`).
+//! The ways in which a call can fail on purpose.
 
 /// A way in which a call fails.
 #[derive(Debug, Clone, PartialEq, Eq)]

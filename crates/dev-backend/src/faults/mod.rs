@@ -1,6 +1,5 @@
 //! Injected faults, to test an agent or a runner against the embedded backend. A layer in front of the routes, present
 //! only on request, fails chosen calls a chosen number of times.
-//! Not here: the syntax of faults, and faulty replies (both in `faults/`).
 
 mod fault_script;
 mod faulty_reply;

@@ -1,6 +1,5 @@
 //! The server side of Convex's HTTP functions API: parses calls and writes their answers. A refusal before a function
 //! runs is a status with `{code, message}`; every answer of a function is a 200.
-//! Not here: the functions, the header checks (in `http/`), and the socket (`sync`).
 
 pub(super) mod header_checks;
 

@@ -1,5 +1,4 @@
 //! Splits long messages for clients that join the parts.
-//! Not here: which clients do.
 
 /// The size over which a Transition is split. On the wire the parts are a little longer, because quotes are escaped.
 pub(super) const CHUNK_BYTES: usize = 5_000_000;

@@ -1,5 +1,5 @@
-//! A client's connection: receives its texts, sends messages whole or in chunks, pings a silent client, and says goodbye.
-//! Not here: the meaning of the messages (`socket`).
+//! A client's connection: receives its texts, sends messages whole or in chunks, pings a silent client, and says
+//! goodbye.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! The messages of the sync protocol.
-//! Not here: their handling.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,5 +1,4 @@
 //! The queries of one socket: the subscribed queries, the last values sent, and pending changes.
-//! Not here: sending messages, and the socket's versions (`socket`).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

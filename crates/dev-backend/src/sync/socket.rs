@@ -1,5 +1,4 @@
 //! The protocol of one socket, from its first message to its end: handles messages in order, and sends changes.
-//! Not here: the connection (`client_socket`), finding changes (`query_set`), and running a mutation once (`dedup`).
 
 use std::convert::Infallible;
 use std::sync::Arc;

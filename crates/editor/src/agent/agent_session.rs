@@ -1,5 +1,4 @@
-//! One session of a connection: its open prompt, its open turns, and whether the runner takes calls for it. Not here: all
-//! sessions, and the course of a turn (sessions).
+//! One session of a connection: its open prompt, its open turns, and whether the runner takes calls for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
 //! Line transport of the protocol: one JSON message per line, bounded in length. A line that is too long or is not
-//! UTF-8 affects no other line. Not here: the meaning of the messages.
+//! UTF-8 affects no other line.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! The runner as an ACP agent that an editor launches. Its one useful prompt opens a turn for the backend's calls. Not
-//! here: the display and execution of those calls (`editor`).
+//! The runner as an ACP agent that an editor launches. Its one useful prompt opens a turn for the backend's calls.
 
 mod agent_session;
 mod line_transport;

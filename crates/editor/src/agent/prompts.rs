@@ -1,5 +1,4 @@
-//! The commands that a person can type in an editor. There are few, because the work comes from the backend. Not here:
-//! carrying them out.
+//! The commands that a person can type in an editor. There are few, because the work comes from the backend.
 
 use punie_core::ids::ConversationId;
 

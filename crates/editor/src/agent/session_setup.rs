@@ -1,5 +1,5 @@
 //! Opens sessions: new ones, and threads of an earlier connection (`session/load`). A loaded thread shows its calls
-//! again and is attached to the same conversation. Not here: the storage of threads (home).
+//! again and is attached to the same conversation.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

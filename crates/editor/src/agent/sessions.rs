@@ -1,4 +1,4 @@
-//! The sessions of one connection and their open turns. Not here: the display of calls in a turn.
+//! The sessions of one connection and their open turns.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The result of a verification of the audit. Not here: the verification (verify).
+//! The result of a verification of the audit.
 
 use serde::Serialize;
 

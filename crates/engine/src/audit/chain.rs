@@ -1,5 +1,5 @@
 //! Appends rows to the audit file: under a lock, at its end, one write for a batch. A process that finds the file
-//! changed since its own last write reads the end again. Not here: when rows are added (the writer).
+//! changed since its own last write reads the end again.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -1,5 +1,5 @@
-//! Checks the rows that a runner finds when it starts. Its own signature will soon cover all of them. So rows that
-//! the last process's head does not confirm are marked first. Not here: later checks (`verify`).
+//! Checks the rows that a runner finds when it starts. Its own signature will soon cover all of them. So rows that the
+//! last process's head does not confirm are marked first.
 
 use std::io;
 

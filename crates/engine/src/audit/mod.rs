@@ -1,6 +1,6 @@
-//! The audit: an append-only file of the requests to this device, the decisions and their outcomes. Each row holds
-//! the hash of the row before, so that an edit, a gap or a changed order is found at the row. Arguments and results
-//! are not in it. Not here: when rows are written (runner, cli) and how they are displayed (cli).
+//! The audit: an append-only file of the requests to this device, the decisions and their outcomes. Each row holds the
+//! hash of the row before, so that an edit, a gap or a changed order is found at the row. Arguments and results are not
+//! in it.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! The addresses at which a backend may be: encrypted, or on this machine. Not here: connecting (`dial`, `http`).
+//! The addresses at which a backend may be: encrypted, or on this machine.
 
 use reqwest::Url;
 

@@ -1,5 +1,5 @@
-//! The contract's functions over Convex's HTTP API, with typed arguments and answers.
-//! Not here: the session and its signatures (`device_client`). All decisions on errors are the caller's.
+//! The contract's functions over Convex's HTTP API, with typed arguments and answers. All decisions on errors are the
+//! caller's.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};

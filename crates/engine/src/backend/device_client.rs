@@ -1,5 +1,4 @@
 //! Calls of the contract's functions as one device: its session, its signatures and their clock.
-//! Not here: which calls there are (`convex`).
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

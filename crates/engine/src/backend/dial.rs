@@ -1,5 +1,4 @@
 //! Opens WebSockets: connection, TLS, handshake, and the meaning of each failure.
-//! Not here: the messages on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

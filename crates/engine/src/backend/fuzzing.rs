@@ -1,5 +1,4 @@
 //! The entry point of the fuzz targets to the reply parsers; absent from release builds.
-//! Not here: the parsers (`wire`).
 
 use serde_json::Value;
 

@@ -1,5 +1,4 @@
 //! The client of Convex's HTTP functions API: sends one call and returns its value or its error.
-//! Not here: which functions exist.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

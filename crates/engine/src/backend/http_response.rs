@@ -1,5 +1,4 @@
 //! The parts of a response that have a meaning of their own: dates, waits, and the errors of functions.
-//! Not here: the meaning of a status (`http` for calls, `dial` for sockets).
 
 use std::time::{Duration, SystemTime};
 

@@ -1,6 +1,5 @@
 //! The device's side of the event backend: one trait, its errors with the reaction to each, and clients for Convex's
 //! HTTP functions API and for WebSocket workers.
-//! Not here: when the runner makes these calls (`runner`).
 
 mod address;
 mod convex;

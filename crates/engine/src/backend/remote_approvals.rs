@@ -1,5 +1,4 @@
 //! Approvals through the backend: the device asks, and the caller or the person at the device answers.
-//! Not here: the choice of calls to ask about, and the effect of the answer (`runner`).
 
 use super::BackendReply;
 use punie_core::approval_answer::{AnsweredBy, ApprovalOption};

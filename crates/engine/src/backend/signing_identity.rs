@@ -1,5 +1,4 @@
 //! This device's identity at the backend: its key, its token, its signatures.
-//! Not here: their storage (`home`).
 
 use sha2::{Digest, Sha256};
 

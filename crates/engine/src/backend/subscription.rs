@@ -1,5 +1,4 @@
 //! Subscriptions by Convex's sync protocol: queries on a socket, and each new value of them.
-//! Not here: which queries, and the use of their values.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,5 +1,4 @@
 //! The connection settings for a backend: limits, and the HTTP client.
-//! Not here: allowed addresses (`address`), and the calls (`http`).
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! The body of a call to the backend, and the time limit for its answer. The limit is not fixed: a large result needs
 //! minutes on a slow line, so the call waits as long as bytes are moving.
-//! Not here: the call itself (`http`).
 
 use std::convert::Infallible;
 use std::pin::Pin;

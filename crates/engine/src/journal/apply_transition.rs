@@ -1,5 +1,5 @@
 //! A step of the rules, applied to a request's row. Each update names the state that the rules saw, and must change
-//! exactly one row. Not here: the rules.
+//! exactly one row.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 

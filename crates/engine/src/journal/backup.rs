@@ -1,5 +1,5 @@
-//! A copy of the journal before its tables are changed, to go back to the previous version. Made whole
-//! and checked, or the change does not happen. Not here: the change (migrate).
+//! A copy of the journal before its tables are changed, to go back to the previous version. Made whole and checked, or
+//! the change does not happen.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! The processes that calls started, so that the next process of the runner can end those that are left. Not here: their
-//! end (the runner's recovery).
+//! The processes that calls started, so that the next process of the runner can end those that are left.
 
 use rusqlite::params;
 

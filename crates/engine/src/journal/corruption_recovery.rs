@@ -1,6 +1,6 @@
-//! A damaged journal: the rows that SQLite can still read are written into a new one, and the old one is put aside. A call
-//! that cannot be read any more is still listed by the backend, which knows that it was claimed: it is answered as
-//! interrupted. Not here: the exchange of the files (file_replace), and the answers (the engine's recovery).
+//! A damaged journal: the rows that SQLite can still read are written into a new one, and the old one is put aside. A
+//! call that cannot be read any more is still listed by the backend, which knows that it was claimed: it is answered as
+//! interrupted.
 
 use std::path::Path;
 

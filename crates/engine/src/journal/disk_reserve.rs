@@ -1,5 +1,5 @@
 //! Room on the disk: a reserve that is given up when the disk is full, so that what was begun can be finished and
-//! delivered, and the question whether there is room for new work. Not here: who asks.
+//! delivered, and the question whether there is room for new work.
 
 use std::fs::File;
 use std::io::{self, Write as _};

@@ -1,5 +1,5 @@
 //! Small facts that are kept over restarts, of the device or of one backend: the cursor, the clock's offset and figures
-//! for `status`. Not here: which backend a process works for (backend_rows).
+//! for `status`.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 

@@ -1,5 +1,5 @@
 //! Putting a newly written journal in the place of one that cannot be trusted any more, in steps between any two of
-//! which the machine may lose its power. Not here: the content of the new one (corruption_recovery).
+//! which the machine may lose its power.
 //!
 //! The new file is written under a name that means nothing, synced, and renamed to one that means "whole". Only then
 //! is the old file put aside, its write-ahead log after it (which must never be found beside the new file), and the

@@ -1,5 +1,4 @@
 //! The requests, their outcomes and their incidents, as `history` and `status` show them.
-//! Not here: the queries that the engine itself needs (journal_reader).
 
 use rusqlite::Row;
 use rusqlite::types::ToSql;

@@ -1,5 +1,5 @@
-//! Unusual events of requests, recorded for `history`: a post that failed, an offer that came again, a call
-//! that was begun anew. Not here: the decisions that follow.
+//! Unusual events of requests, recorded for `history`: a post that failed, an offer that came again, a call that was
+//! begun anew.
 
 use rusqlite::{Transaction, params};
 

@@ -1,5 +1,4 @@
-//! Effects that a call declares before it makes them, so that the next run compares instead of guessing. Not here:
-//! what a declaration says (its tool's domain) and who compares.
+//! Effects that a call declares before it makes them, so that the next run compares instead of guessing.
 
 use rusqlite::params;
 

@@ -1,6 +1,6 @@
 //! The queue to the journal's thread. The standard library's channel rouses its receiver while it holds the lock that
 //! the receiver needs next, so that each write of an idle runner would wake a processor twice; here the lock is free by
-//! then. Not here: the queued jobs (write_job).
+//! then.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

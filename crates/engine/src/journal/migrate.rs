@@ -1,6 +1,5 @@
 //! Opening the journal's file in an order that a crash or a power cut may break off anywhere: looking whether it is
-//! ours and sound, a backup before its tables change, the change in one transaction, its names made durable. Not
-//! here: how a damaged one is replaced (open_journal, corruption_recovery).
+//! ours and sound, a backup before its tables change, the change in one transaction, its names made durable.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! The record that must survive a crash: which requests were accepted, started, finished and delivered, in one SQLite
 //! file. A request is accepted before anything is done about it, started before its effect, finished before its result
-//! is posted. Not here: who posts (runner::delivery) and what is posted (request).
+//! is posted.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,5 +1,4 @@
-//! Opens the journal for writing; a damaged file is replaced first. Not here: the checks and the tables (migrate), and
-//! the rows that are carried over (corruption_recovery).
+//! Opens the journal for writing; a damaged file is replaced first.
 
 use std::path::Path;
 

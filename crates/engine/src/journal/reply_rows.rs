@@ -1,5 +1,4 @@
-//! The rows of replies, of which each is written together with the state of its request. Not here: the other transitions
-//! (transitions), and the queries for undelivered replies (journal_reader).
+//! The rows of replies, of which each is written together with the state of its request.
 
 use rusqlite::{Connection, Transaction, params};
 

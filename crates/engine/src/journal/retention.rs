@@ -1,5 +1,5 @@
 //! Deletes rows that are not needed any more, at most [`BATCH`] rows in one transaction: a call that writes waits no
-//! longer than that takes. Not here: when, and how often in a row (runner::housekeeping).
+//! longer than that takes.
 
 use super::statements::execute_cached;
 use super::{Journal, JournalError};

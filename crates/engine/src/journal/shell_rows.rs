@@ -1,5 +1,5 @@
-//! Shells in the background, written down so that the next run of the runner can take them up again, or say what
-//! became of them. Not here: the processes themselves, and who looks for them.
+//! Shells in the background, written down so that the next run of the runner can take them up again, or say what became
+//! of them.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Row, params};

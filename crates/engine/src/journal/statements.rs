@@ -1,4 +1,4 @@
-//! One way to run a statement of a write: prepared once, kept by the connection. Not here: queries (journal_reader).
+//! One way to run a statement of a write: prepared once, kept by the connection.
 
 use rusqlite::{Connection, Params};
 

@@ -1,5 +1,5 @@
 //! Tasks as `TaskOutput` lists them, and their short names, `task_7`: a task is a request, whose id is too long to be
-//! repeated in every answer. Not here: the tasks themselves (runner).
+//! repeated in every answer.
 
 use super::entry::parse_column;
 use super::journal_reader::{JournalReader, RequestRecord, record_from_row};

@@ -1,6 +1,5 @@
-//! The state machine of a request, without any I/O: facts and events go in, writes and actions
-//! come out. The journal applies what they say; the model beside them plays crashes against them.
-//! Not here: SQL, clocks, who calls.
+//! The state machine of a request, without any I/O: facts and events go in, writes and actions come out. The journal
+//! applies what they say; the model beside them plays crashes against them.
 
 use super::entry::{RequestOrigin, RequestState};
 

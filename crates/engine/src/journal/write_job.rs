@@ -1,5 +1,4 @@
-//! The jobs that the journal's thread runs: a write, its durability and its urgency. Not here: the queue (job_queue),
-//! and the thread (writer_thread).
+//! The jobs that the journal's thread runs: a write, its durability and its urgency.
 
 use rusqlite::Transaction;
 

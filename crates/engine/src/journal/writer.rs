@@ -1,5 +1,5 @@
 //! Queues writes for the one thread that writes. A promise about a tool with effects makes its commit durable against
-//! power loss; others are durable against a crash of this process. Not here: the transactions (writer_thread).
+//! power loss; others are durable against a crash of this process.
 
 use std::path::Path;
 use std::sync::Arc;

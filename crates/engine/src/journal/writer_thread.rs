@@ -1,5 +1,4 @@
-//! The one thread that writes: it runs the queued jobs in one transaction and commits once. Not here: the queueing of
-//! jobs (writer).
+//! The one thread that writes: it runs the queued jobs in one transaction and commits once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

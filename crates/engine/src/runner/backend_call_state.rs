@@ -1,5 +1,5 @@
 //! The state of the calls to the backend: the pauses that it asked for, and the current problems. This file makes no
-//! calls. Not here: the calls (`backend_client`).
+//! calls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! The backend client that all calls of the runner share. It keeps the pauses that the backend asked for, and records
-//! the results of the calls for `status`. Not here: the content of a call (backend), and the retries of a failed one
-//! (its caller, with `backoff`).
+//! the results of the calls for `status`.
 
 use std::convert::Infallible;
 use std::sync::Arc;

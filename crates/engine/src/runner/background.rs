@@ -1,4 +1,4 @@
-//! The runner's tasks and the phases of its shutdown. Not here: when a phase begins (the shutdown signal).
+//! The runner's tasks and the phases of its shutdown.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! The switch that keeps calls from beginning: the owner's pause, or safe mode. Running calls go on, new requests are
-//! accepted and wait, and replies are delivered. Not here: the start of safe mode (housekeeping), and orders to end what
-//! runs (executor).
+//! accepted and wait, and replies are delivered.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

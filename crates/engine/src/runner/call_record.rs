@@ -1,5 +1,5 @@
 //! The record of a finished call that the owner can read for some days: its arguments and its answer, masked and
-//! clipped. Not here: the files of records (output).
+//! clipped.
 
 use serde_json::Value;
 

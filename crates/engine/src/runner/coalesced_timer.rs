@@ -1,5 +1,5 @@
 //! Waits that end together: repeated work runs with the regular housekeeping check, so that the processor wakes once
-//! for all of it. Not here: the time of that check (housekeeping).
+//! for all of it.
 
 use std::time::Duration;
 

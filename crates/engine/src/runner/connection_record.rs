@@ -1,5 +1,4 @@
-//! The state of the connection to the backend, stored in the journal for `status`, which runs in another process. Not
-//! here: the calls (`backend_client`).
+//! The state of the connection to the backend, stored in the journal for `status`, which runs in another process.
 
 use std::sync::Arc;
 use std::time::Duration;

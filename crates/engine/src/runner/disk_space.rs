@@ -1,5 +1,5 @@
 //! The free disk space of the home. While it is too small, the runner neither requests nor starts new work; running
-//! calls finish and are delivered. Not here: the measurement (journal).
+//! calls finish and are delivered.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A finished call, for the terminal on which the runner works. Not here: its display (cli).
+//! A finished call, for the terminal on which the runner works.
 
 use std::sync::Arc;
 

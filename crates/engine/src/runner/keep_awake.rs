@@ -1,5 +1,4 @@
-//! Keeps the machine from going to sleep for want of use while a call runs. Not here: the system's way to do that
-//! (`cli::wiring`).
+//! Keeps the machine from going to sleep for want of use while a call runs.
 
 use std::any::Any;
 use std::future::Future;

@@ -1,5 +1,5 @@
 //! The liveness of the runner's own tasks: each announces the time of its next progress. The service manager gets its
-//! watchdog message only while no task is overdue. Not here: the message (watchdog).
+//! watchdog message only while no task is overdue.
 
 use std::time::Duration;
 

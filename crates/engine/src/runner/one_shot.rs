@@ -1,5 +1,4 @@
-//! The one-shot pass: all current requests are accepted, answered and delivered, and then the process ends. Not here:
-//! the loop, which is the same.
+//! The one-shot pass: all current requests are accepted, answered and delivered, and then the process ends.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The counts of open requests in the journal. They are counted again only after a change, so that an idle runner
-//! reads nothing. Not here: the use of the counts (presence, housekeeping).
+//! The counts of open requests in the journal. They are counted again only after a change, so that an idle runner reads
+//! nothing.
 
 use parking_lot::Mutex;
 

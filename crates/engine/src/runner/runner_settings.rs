@@ -1,4 +1,4 @@
-//! The runner's intervals, sizes and limits. Not here: their sources (config).
+//! The runner's intervals, sizes and limits.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! The shutdown: no new work at once, then a grace period for running calls, then their end. At last the outbox is
-//! flushed and the backend notified; everything else is in the journal. Not here: the request to stop (the shutdown signal).
+//! flushed and the backend notified; everything else is in the journal.
 
 use std::time::Duration;
 

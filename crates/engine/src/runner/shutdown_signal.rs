@@ -1,4 +1,4 @@
-//! The request to stop the runner: once gracefully, a second time in a hurry. Not here: the stop itself (shutdown).
+//! The request to stop the runner: once gracefully, a second time in a hurry.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

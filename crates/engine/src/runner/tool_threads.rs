@@ -1,5 +1,5 @@
 //! Threads for blocking work. Each tool call runs on its own thread, so that a hanging path on a network disk blocks
-//! neither polls nor heartbeats nor other calls. Not here: the end of a tool (`call_execution`).
+//! neither polls nor heartbeats nor other calls.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! The signal that the machine woke from a sleep, for waits that this invalidates. Not here: the detection of the
-//! sleep (housekeeping).
+//! The signal that the machine woke from a sleep, for waits that this invalidates.
 
 use std::sync::Arc;
 

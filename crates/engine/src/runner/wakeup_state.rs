@@ -1,5 +1,4 @@
-//! The state of the wake-up socket, shared by its task, the loop and the heartbeat. Not here: the socket's task
-//! (intake).
+//! The state of the wake-up socket, shared by its task, the loop and the heartbeat.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

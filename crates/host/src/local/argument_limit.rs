@@ -1,4 +1,4 @@
-//! The length limit of one program argument. Not here: the other checks of a command.
+//! The length limit of one program argument.
 
 use punie_tool::{ErrorCode, ToolError};
 

@@ -1,6 +1,5 @@
 //! Replaces a file in one step: writes a new file beside it, syncs it and renames it over the target, all beneath the
-//! opened folder. A hard link elsewhere keeps the old content. Not here: building the new content and writing it to
-//! the temporary file.
+//! opened folder. A hard link elsewhere keeps the old content.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,5 +1,4 @@
-//! The runner's descriptors that a child uses before its program starts, and the end of the others. Not here: what it uses
-//! them for (launch, and the sandbox).
+//! The runner's descriptors that a child uses before its program starts, and the end of the others.
 //!
 //! A child has a copy of every descriptor of the runner until its program starts, which may take seconds on a busy
 //! machine: a network namespace is made then. A lock on a file belongs to the open file. So if the runner is killed

@@ -1,5 +1,4 @@
-//! The log of started processes, by which the runner's next process can end those that this one left running. Not
-//! here: its storage.
+//! The log of started processes, by which the runner's next process can end those that this one left running.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,5 +1,4 @@
-//! The marks that track a process for its command and its runner, prepared before it is started. Not here: applying
-//! them (launch), and finding marked processes.
+//! The marks that track a process for its command and its runner, prepared before it is started.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! Processes a command's output: masks secrets, stores it on disk, decodes and cleans it, and holds its head, tail
-//! and latest part in memory. Not here: reading the bytes (pump), and the latest output for followers.
+//! Processes a command's output: masks secrets, stores it on disk, decodes and cleans it, and holds its head, tail and
+//! latest part in memory.
 
 use std::io::Read as _;
 

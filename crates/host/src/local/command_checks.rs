@@ -1,4 +1,4 @@
-//! Checks a command before it is started, and resolves its program. Not here: starting it (child_process).
+//! Checks a command before it is started, and resolves its program.
 
 use std::io;
 use std::path::{Path, PathBuf};

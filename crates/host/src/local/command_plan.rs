@@ -1,5 +1,5 @@
 //! Plans a command that a caller requests: its arguments, its environment, its confinement, and the marks that track
-//! its processes. Not here: starting it (child_process), and processing its output (local_terminals).
+//! its processes.
 
 use std::collections::BTreeMap;
 use std::path::Path;

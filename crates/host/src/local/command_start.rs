@@ -1,5 +1,4 @@
-//! Starts a planned command: its process, its marks, and the terminal that reads its output. Not here: the plan
-//! (command_plan), and the system calls (child_process).
+//! Starts a planned command: its process, its marks, and the terminal that reads its output.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;

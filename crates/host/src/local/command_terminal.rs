@@ -1,5 +1,4 @@
-//! One command of this machine: its process, its output and its state. Not here: the list of all commands
-//! (local_terminals), reading (pump) and stopping (process_kill).
+//! One command of this machine: its process, its output and its state.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! A control group for one command: the kernel's list of all processes that the command started, and one write that
-//! kills them all. Not here: the fallback without control groups (the process tree, process_kill).
+//! kills them all.
 //!
 //! Needs cgroup v2 and a group of the runner's own that is writable, as a user service has. Creating, opening and
 //! removing a group takes 0.03 ms here, and so does the child's entry. Before Linux 6.18, an entry takes a lock that

@@ -1,7 +1,6 @@
-//! The files that running commands find read-only one by one. Such a cover falls off when the owner's own program replaces
-//! the file, as `git config` does, and a command may wait for that. So at the first sign of it the commands are frozen,
-//! and go on once the file is compared and covered again. Not here: the comparison (protected_path_guard), and the mounts
-//! (the sandbox).
+//! The files that running commands find read-only one by one. Such a cover falls off when the owner's own program
+//! replaces the file, as `git config` does, and a command may wait for that. So at the first sign of it the commands
+//! are frozen, and go on once the file is compared and covered again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;

@@ -1,5 +1,4 @@
-//! Covered files on systems without mount namespaces: no cover can fall off. Not here: what commands may write there
-//! (the wrapper's rules).
+//! Covered files on systems without mount namespaces: no cover can fall off.
 
 use std::path::PathBuf;
 

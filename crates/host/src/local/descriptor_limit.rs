@@ -1,5 +1,5 @@
-//! Checks for free file descriptors: a call that begins without them fails midway, and takes those that the journal
-//! and the backend need. Not here: the refusal of the call (permission).
+//! Checks for free file descriptors: a call that begins without them fails midway, and takes those that the journal and
+//! the backend need.
 
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,5 +1,4 @@
-//! Starts desktop applications on this machine, without a shell, and leaves them running. Not here: commands, which
-//! belong to their call and to the runner (the terminals).
+//! Starts desktop applications on this machine, without a shell, and leaves them running.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file starts applications, with a built environment"

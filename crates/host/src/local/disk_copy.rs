@@ -1,5 +1,4 @@
-//! The copy of a command's output on disk. Not here: the bytes written to it (command_capture), and the store of all
-//! copies (`output::OutputStore`).
+//! The copy of a command's output on disk.
 
 use punie_core::ids::RequestId;
 use punie_text::output::{OutputHandle, OutputSpool, OutputStore};

@@ -1,5 +1,5 @@
-//! Supports commands that run in a connected editor's terminal: the checks before the start, the terminal's id, and
-//! the same processing of its output as for local commands. Not here: the editor.
+//! Supports commands that run in a connected editor's terminal: the checks before the start, the terminal's id, and the
+//! same processing of its output as for local commands.
 
 use super::command_checks::{check_command, check_working_folder};
 use super::local_terminals::LocalTerminals;

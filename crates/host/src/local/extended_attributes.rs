@@ -1,5 +1,4 @@
-//! Copies extended attributes, including the access control list, to the file that replaces another (xattr(7),
-//! acl(5)). Not here: mode and owner.
+//! Copies extended attributes, including the access control list, to the file that replaces another (xattr(7), acl(5)).
 
 use std::fs::File;
 

@@ -1,5 +1,5 @@
 //! Writes a new file's content: new bytes, or the old ones with ranges replaced, and the hashes of both. Hashing runs
-//! in parallel with writing and syncing, which wait for the disk. Not here: renaming the file over its target.
+//! in parallel with writing and syncing, which wait for the disk.
 
 use std::fs::File;
 use std::io::{self, Write};

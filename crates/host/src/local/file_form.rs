@@ -1,5 +1,4 @@
-//! Converts plain text to the form of the file that it replaces: encoding, byte order mark and line endings. Not
-//! here: writing it (atomic_write).
+//! Converts plain text to the form of the file that it replaces: encoding, byte order mark and line endings.
 
 use super::text_detection;
 use crate::files::{FileEncoding, LineEndings};

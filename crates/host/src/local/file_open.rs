@@ -1,4 +1,4 @@
-//! Opens a file for reading, takes its stamp, and creates an empty window of it. Not here: reading.
+//! Opens a file for reading, takes its stamp, and creates an empty window of it.
 
 use std::fs::{File, Metadata};
 use std::io;

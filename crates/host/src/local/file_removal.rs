@@ -1,5 +1,4 @@
-//! Removes files and empty folders, and moves files, all beneath the opened folders. Not here: writing a file's
-//! content (atomic_write).
+//! Removes files and empty folders, and moves files, all beneath the opened folders.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};

@@ -1,5 +1,4 @@
-//! Lists a folder: one level from the opened folder itself, or everything below by a walk that follows no links. Not
-//! here: searching (the search tools).
+//! Lists a folder: one level from the opened folder itself, or everything below by a walk that follows no links.
 
 use std::ffi::OsStr;
 use std::fs::Metadata;

@@ -1,5 +1,4 @@
-//! Lists a folder's direct entries for the search for protected paths. Not here: the protected paths themselves, and
-//! the search for repositories.
+//! Lists a folder's direct entries for the search for protected paths.
 #![expect(
     clippy::disallowed_methods,
     reason = "folders are looked at as they are"

@@ -1,5 +1,4 @@
-//! Freezes the processes of a command for some milliseconds: by its control group, or else by stopping each. Not here: the
-//! occasion (covered_files), and ending processes (process_kill).
+//! Freezes the processes of a command for some milliseconds: by its control group, or else by stopping each.
 
 use std::collections::HashSet;
 

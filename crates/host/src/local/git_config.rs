@@ -1,6 +1,5 @@
 //! Checks whether a file of git's may run programs or lead git to another repository. A configuration with only plain
-//! keys does not, each on its own line; nor does one that adds only such keys to the one before. Not here: the choice
-//! of files to check (the guard of protected paths).
+//! keys does not, each on its own line; nor does one that adds only such keys to the one before.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! Limits one command's processes and memory through its control group. Not here: the group itself (control_group),
-//! and limits of one process (the sandbox's resource limits).
+//! Limits one command's processes and memory through its control group.
 //!
 //! A group can limit its processes only if its parent delegates the controllers, and such a parent must have no
 //! process of its own. So a service of `service install` is started in a group beside its commands, and another runner

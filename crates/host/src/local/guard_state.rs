@@ -1,5 +1,4 @@
-//! The files that the guard of protected paths remembers, and the commands that live. Not here: the comparison
-//! (protected_path_guard).
+//! The files that the guard of protected paths remembers, and the commands that live.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;

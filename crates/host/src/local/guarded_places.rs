@@ -1,6 +1,5 @@
 //! The places where the guard of protected paths looks: the workspaces' folders, the folders from there to a command's
-//! working folder, and the known repositories. A scan of everything would cost more than most commands. Not here: the
-//! search in depth (protected_path_monitor), and the protected paths of a folder (protected_paths).
+//! working folder, and the known repositories. A scan of everything would cost more than most commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

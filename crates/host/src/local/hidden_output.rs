@@ -1,5 +1,5 @@
-//! The texts in place of output that is not shown: binary data and NUL bytes. Also tells which held-back text is too short
-//! to hide. Not here: the output itself (command_capture).
+//! The texts in place of output that is not shown: binary data and NUL bytes. Also tells which held-back text is too
+//! short to hide.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! The hooks of git, which git starts with its own environment. Wrappers give them the environment of a command. Not here:
-//! running git, and which hooks a repository has (handlers).
+//! The hooks of git, which git starts with its own environment. Wrappers give them the environment of a command.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file writes the wrappers into the runner's home"

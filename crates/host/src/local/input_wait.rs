@@ -1,5 +1,4 @@
-//! Detects whether a process is blocked reading its terminal, as Linux shows it. Not here: finding the processes, and
-//! the terminal's own modes (pty).
+//! Detects whether a process is blocked reading its terminal, as Linux shows it.
 #![cfg_attr(
     target_os = "linux",
     expect(

@@ -1,7 +1,6 @@
 //! Finds the repositories in the workspaces. A repository once found stays known while the runner runs, whatever
 //! commands add later. A workspace that is not a repository itself is searched some folders down. The search runs at
-//! intervals, because it takes longer than most commands. Not here: the protected paths of a repository
-//! (protected_paths).
+//! intervals, because it takes longer than most commands.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! Reads one window of a text file that is too big for memory, in pieces. Not here: files that fit in memory
-//! (text_window), and counting lines (`output::line_index`).
+//! Reads one window of a text file that is too big for memory, in pieces.
 
 use super::file_open::empty_window;
 use super::stream_decoder::StreamDecoder;

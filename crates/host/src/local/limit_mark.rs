@@ -1,5 +1,4 @@
-//! Marks a command's processes with a resource limit that limits nothing and that no process can raise again. Not
-//! here: the search for marked processes, and setting the mark (launch).
+//! Marks a command's processes with a resource limit that limits nothing and that no process can raise again.
 //!
 //! Linux has not counted file locks since 2.4, but still has a limit for them (`RLIMIT_LOCKS`). The limit is
 //! inherited across fork and exec, and survives a new session, an emptied environment and closed files. Every user

@@ -1,5 +1,5 @@
-//! Serves ACP's file methods from this machine's file system. Every call works on a blocking thread and stops when
-//! its request is cancelled. Not here: the work itself, in one file for each task beside this one.
+//! Serves ACP's file methods from this machine's file system. Every call works on a blocking thread and stops when its
+//! request is cancelled.
 
 use std::io::Seek as _;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Ports of this machine's loopback that the owner lets commands reach. Commands have a loopback of their own: the runner
-//! listens there, and passes each connection on to the machine's. Not here: creating the listeners (the sandbox).
+//! Ports of this machine's loopback that the owner lets commands reach. Commands have a loopback of their own: the
+//! runner listens there, and passes each connection on to the machine's.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener as StdListener};

@@ -1,5 +1,4 @@
-//! Serves this machine's processes as ACP terminals. Not here: a single terminal (command_terminal), and starting
-//! (command_start), reading (pump) and stopping (process_kill) its command.
+//! Serves this machine's processes as ACP terminals.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

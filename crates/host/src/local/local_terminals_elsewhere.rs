@@ -1,4 +1,4 @@
-//! Terminals on systems without support for commands: every call is rejected. Not here: any process.
+//! Terminals on systems without support for commands: every call is rejected.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,5 +1,4 @@
 //! Captures the environment of the user's login shell, once: the variables of a terminal, at the cost of one profile.
-//! Not here: the choice of variables for commands (command_environment).
 //!
 //! Aliases and functions are not part of it. If the shell does not answer in time, or there is none, the runner's own
 //! environment is used.

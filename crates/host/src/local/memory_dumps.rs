@@ -1,5 +1,5 @@
 //! The runner's memory has keys, tokens and secrets. This file keeps it out of core dumps, and from other processes of
-//! the same user. Not here: commands, which have no core dumps either (launch).
+//! the same user.
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 

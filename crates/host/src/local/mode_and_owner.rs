@@ -1,4 +1,4 @@
-//! Copies mode and owner to a file that replaces another. Not here: its content.
+//! Copies mode and owner to a file that replaces another.
 
 use std::fs::{File, Metadata};
 use std::io;

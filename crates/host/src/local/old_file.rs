@@ -1,5 +1,4 @@
-//! The file that a write replaces: its content as far as the write needs it, and the condition of the write. Not here:
-//! the write (atomic_write).
+//! The file that a write replaces: its content as far as the write needs it, and the condition of the write.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};

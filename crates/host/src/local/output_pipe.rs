@@ -1,4 +1,4 @@
-//! The pipes that take a command's output, and its input. Not here: reading the output (pump).
+//! The pipes that take a command's output, and its input.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,5 @@
 //! Background commands that outlive the runner: the next runner finds them again, and a runner that is told to stop
-//! leaves them running. Not here: their records (the journal), and the process that holds a terminal open meanwhile
-//! (terminal_holder).
+//! leaves them running.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! Attaches a program that the standard library starts to this runner and its request, like a command. Not here:
-//! commands (launch), and the marks (child tracking).
+//! Attaches a program that the standard library starts to this runner and its request, like a command.
 #![expect(
     unsafe_code,
     reason = "the child's side runs between its making and the program's start"

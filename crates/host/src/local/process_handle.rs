@@ -1,5 +1,4 @@
-//! A process that is held open: signals reach it and no other one, and its end can be waited for. Not here: which
-//! processes (process_kill).
+//! A process that is held open: signals reach it and no other one, and its end can be waited for.
 
 use std::time::Instant;
 

@@ -1,5 +1,4 @@
-//! Stops a command with its whole process tree, and processes that an earlier process of the runner left running. Not
-//! here: finding the processes of a command.
+//! Stops a command with its whole process tree, and processes that an earlier process of the runner left running.
 
 #[cfg(target_os = "linux")]
 use std::collections::HashSet;

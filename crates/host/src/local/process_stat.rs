@@ -1,4 +1,4 @@
-//! Single processes as /proc shows them: ids, states and names. Not here: the processes of one command (process_tree).
+//! Single processes as /proc shows them: ids, states and names.
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::disallowed_methods, reason = "processes are read from /proc")

@@ -1,4 +1,4 @@
-//! Finds the processes that a command started, even if they have detached from it. Not here: signalling them.
+//! Finds the processes that a command started, even if they have detached from it.
 //!
 //! A process belongs to the tree if any of these matches: the control group, if there is one; the resource limit that
 //! marks all of them (the limit mark); the session; an ancestor; the mark in the environment; the pipe that takes the

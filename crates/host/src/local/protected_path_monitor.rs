@@ -1,6 +1,5 @@
 //! Compares the protected paths while commands live: after a change in one of their folders, after a command's last
-//! process, and every minute. Looks for new repositories in the whole workspaces beside the calls. Not here: the
-//! comparison (protected_path_guard).
+//! process, and every minute. Looks for new repositories in the whole workspaces beside the calls.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,5 +1,4 @@
-//! Puts a changed protected file back, tells the owner, and ends commands that write it in a loop. Not here: finding the
-//! changes (protected_path_guard), and the trash.
+//! Puts a changed protected file back, tells the owner, and ends commands that write it in a loop.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,5 +1,4 @@
-//! The trash and the notices for changes of protected paths, as the guard uses them. Not here: their storage (trash,
-//! home).
+//! The trash and the notices for changes of protected paths, as the guard uses them.
 
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -1,5 +1,4 @@
-//! Stamps by which changes of protected paths are detected. Not here: the paths (protected_paths), and the comparison
-//! (protected_path_watch).
+//! Stamps by which changes of protected paths are detected.
 #![expect(
     clippy::disallowed_methods,
     reason = "the protected paths are looked at as they are, links included"

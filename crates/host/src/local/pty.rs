@@ -1,5 +1,4 @@
 //! A pseudo terminal for one command: opens it, types into it, and follows the keyboard mode that the program sets.
-//! Not here: attaching it to a command (launch) and reading it (pump).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

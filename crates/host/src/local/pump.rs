@@ -1,4 +1,4 @@
-//! The thread that reads one command's output and detects its end. Not here: processing the bytes (command_capture).
+//! The thread that reads one command's output and detects its end.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};

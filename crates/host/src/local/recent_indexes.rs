@@ -1,5 +1,4 @@
-//! Caches the line indexes of the files read last, so that the next page need not start again. Not here: counting
-//! lines (line_index).
+//! Caches the line indexes of the files read last, so that the next page need not start again.
 
 use parking_lot::Mutex;
 

@@ -1,5 +1,4 @@
-//! The latest text of a command for its followers, with its position in the whole. Not here: the head and the tail of
-//! the whole text (output_preview).
+//! The latest text of a command for its followers, with its position in the whole.
 //!
 //! A cursor counts the unfinished line too, so that a follower sees a prompt once. Such a line may still be
 //! rewritten, as progress lines are. The text shown of it stays in the count, ended by a carriage return, and is left

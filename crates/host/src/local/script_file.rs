@@ -1,5 +1,4 @@
-//! A script file for another program's terminal, readable by its owner only and removed when dropped. Not here: the
-//! script's text.
+//! A script file for another program's terminal, readable by its owner only and removed when dropped.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,5 +1,4 @@
-//! Runs the self-test of confinement: starts its script and reads its output. Not here: the attempts that it makes
-//! (sandbox::self_test_run), and its confinement.
+//! Runs the self-test of confinement: starts its script and reads its output.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,5 +1,5 @@
 //! Programs that serve requests over their standard streams, such as the servers of plugins: started and confined like
-//! commands, with less access where that is wanted. Not here: what they are asked.
+//! commands, with less access where that is wanted.
 
 use std::io;
 use std::path::PathBuf;

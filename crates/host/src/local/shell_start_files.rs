@@ -1,6 +1,5 @@
 //! Reads the secrets that the start files of the user's shells assign, whatever guard stands before them. Debian's
 //! `~/.bashrc` returns early when nobody types, so the login shell does not show what is assigned below.
-//! Not here: the names and values that count as secret (command_environment).
 
 use std::fs::File;
 use std::io::Read as _;

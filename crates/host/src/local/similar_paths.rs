@@ -1,4 +1,4 @@
-//! Suggests existing paths for a path that does not exist. Not here: the permission to access them.
+//! Suggests existing paths for a path that does not exist.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The description of a process to start. Not here: making it (command_plan), and starting it (child_process, launch).
+//! The description of a process to start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

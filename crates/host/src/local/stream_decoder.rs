@@ -1,5 +1,4 @@
-//! Decodes a file's bytes to UTF-8 in pieces, and finds the line ends in them. Not here: detecting the encoding.
-//! UTF-8 bytes pass unchanged.
+//! Decodes a file's bytes to UTF-8 in pieces, and finds the line ends in them. UTF-8 bytes pass unchanged.
 
 use encoding_rs::DecoderResult;
 

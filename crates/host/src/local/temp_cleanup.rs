@@ -1,5 +1,4 @@
-//! Removes temporary files of commands that were not used for a day. Not here: the folder's location, and the
-//! variables that name it (confinement).
+//! Removes temporary files of commands that were not used for a day.
 #![expect(
     clippy::disallowed_methods,
     reason = "what commands left in their folder is removed here"

@@ -1,5 +1,4 @@
-//! A temporary file beside its target, which is renamed into place or removed. Not here: its content, and the
-//! permission to write.
+//! A temporary file beside its target, which is renamed into place or removed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -1,8 +1,6 @@
 //! A small process that holds a terminal's master side open while no runner does. It has the terminal as its standard
 //! input and a listening socket as its output, and passes the terminal to a runner that connects. Without it, the end
 //! of a runner would close the terminal, and the system would hang up its programs.
-//!
-//! Not here: starting it (child_process), and the choice of commands to adopt.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! Gathers lines from a stream of bytes within limits, however long a line is. Not here: the source of the bytes.
+//! Gathers lines from a stream of bytes within limits, however long a line is.
 
 use memchr::memchr;
 use punie_text::output::{MaskedRanges, SecretBoundaries, number_format};

@@ -1,5 +1,4 @@
-//! Reads one window of a text file, in constant memory. Not here: files that are too big for memory
-//! (large_file_window), counting and cutting lines.
+//! Reads one window of a text file, in constant memory.
 
 use std::fs::File;
 use std::io::{self, Read};

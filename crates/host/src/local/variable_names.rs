@@ -1,5 +1,4 @@
-//! The names of variables that commands get from the user, those that they never get, and those that the runner sets. Not
-//! here: building an environment of them (command_environment).
+//! The names of variables that commands get from the user, those that they never get, and those that the runner sets.
 
 use punie_core::variable_name::is_variable_name;
 

@@ -1,5 +1,4 @@
-//! The request for a window of a text file, and the window made from the text that was gathered. Not here: gathering
-//! (text_lines).
+//! The request for a window of a text file, and the window made from the text that was gathered.
 
 use super::text_lines::{LineGatherer, LineRemainder};
 use crate::encoding::count_invalid_bytes;

@@ -1,6 +1,6 @@
-//! Tells public addresses from those that only a rule of the owner's opens: of this machine, of a local network, and those
-//! with a meaning of their own. A local network is what the address says, or what this machine reaches without a gateway.
-//! Not here: the rules.
+//! Tells public addresses from those that only a rule of the owner's opens: of this machine, of a local network, and
+//! those with a meaning of their own. A local network is what the address says, or what this machine reaches without a
+//! gateway.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};

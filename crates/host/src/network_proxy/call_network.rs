@@ -1,5 +1,4 @@
-//! The network of one call: its user name in the proxy's address, its traffic by host, and what was refused. Not here: the
-//! decision on a host (host_gate).
+//! The network of one call: its user name in the proxy's address, its traffic by host, and what was refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

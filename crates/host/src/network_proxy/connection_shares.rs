@@ -1,5 +1,4 @@
-//! The shares of conversations in the proxy's connections: one that keeps many open leaves some for the others. Not here:
-//! the connections themselves (proxy_connection).
+//! The shares of conversations in the proxy's connections: one that keeps many open leaves some for the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;

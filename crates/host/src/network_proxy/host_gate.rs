@@ -1,5 +1,5 @@
-//! The decision on one connection: by the owner's rules, by a person's answer, and by the addresses that the host's name
-//! leads to. Not here: the connection itself (proxy_connection).
+//! The decision on one connection: by the owner's rules, by a person's answer, and by the addresses that the host's
+//! name leads to.
 //!
 //! A name is resolved only after it is allowed, because a query of a name can carry data away. The addresses are checked
 //! once, and the connection goes to one that was checked.

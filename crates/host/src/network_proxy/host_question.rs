@@ -1,5 +1,5 @@
-//! The question to people about one host. It is listed in the home, where the terminal, the desktop and
-//! `punie-runner approvals` show and answer it; a runner also asks the caller's side. Not here: when a host is a question (host_gate).
+//! The question to people about one host. It is listed in the home, where the terminal, the desktop and `punie-runner
+//! approvals` show and answer it; a runner also asks the caller's side.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

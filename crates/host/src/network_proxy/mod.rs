@@ -1,6 +1,5 @@
-//! The network by consent: a proxy in the runner, which commands reach in their network namespace only. It connects to the
-//! hosts that the owner's rules or a person allow. Not here: the namespace and the listener in it (local), and the
-//! meaning of rules (policy).
+//! The network by consent: a proxy in the runner, which commands reach in their network namespace only. It connects to
+//! the hosts that the owner's rules or a person allow.
 
 mod address_check;
 mod call_network;

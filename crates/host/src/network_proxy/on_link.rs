@@ -1,5 +1,5 @@
 //! Addresses on a link of this machine, by its routes: they are of a local network, also where they are public ones, as
-//! IPv6 addresses in a home are. Not here: addresses that are local by themselves (address_check).
+//! IPv6 addresses in a home are.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! The request of a proxy's client, read from its first bytes: HTTP with a whole address, HTTP's CONNECT, or SOCKS 5 with
-//! a user name. Not here: whether the connection may be made, and the answer after that (proxy_connection).
+//! The request of a proxy's client, read from its first bytes: HTTP with a whole address, HTTP's CONNECT, or SOCKS 5
+//! with a user name.
 
 use std::time::Duration;
 

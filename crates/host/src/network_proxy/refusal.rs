@@ -1,4 +1,4 @@
-//! The reasons for which the proxy makes no connection, in words for a model and a person. Not here: the decision.
+//! The reasons for which the proxy makes no connection, in words for a model and a person.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
 //! Passes bytes between a command and a host, and counts them. A large transfer goes through a pipe, so that the kernel
-//! passes it on without copying it. Not here: making the connection.
+//! passes it on without copying it.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,4 @@
-//! Describes a call for the policy by its declared access: files, folders and commands. Not here: the policy's
-//! decision.
+//! Describes a call for the policy by its declared access: files, folders and commands.
 
 #![expect(
     clippy::disallowed_methods,

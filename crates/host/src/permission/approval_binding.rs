@@ -1,5 +1,5 @@
 //! Binds an approval to the folder, programs and scripts that a command line leads to. The arguments are part of the
-//! request and cannot change, but the files can. Not here: the question.
+//! request and cannot change, but the files can.
 #![expect(
     clippy::disallowed_methods,
     reason = "programs are looked up as a shell would, and only read"

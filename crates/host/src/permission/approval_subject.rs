@@ -1,5 +1,4 @@
-//! The reason for a question about a call, and the topic to which an answer for the conversation applies. Not here: the
-//! decision to ask.
+//! The reason for a question about a call, and the topic to which an answer for the conversation applies.
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,5 +1,5 @@
 //! The owner's rights of callers, by the name that the backend gives with a request: tools, folders, calls a minute.
-//! They only narrow what the rules and the workspaces allow every caller. Not here: those rules (gate_policy).
+//! They only narrow what the rules and the workspaces allow every caller.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;

@@ -1,6 +1,5 @@
-//! The gate of sessions: a session works in its folders once the owner allows it, and is asked about once for each folder.
-//! The person at this device is asked, never the caller's side: the caller names the folders. Not here: when there is a
-//! question (session_folders).
+//! The gate of sessions: a session works in its folders once the owner allows it, and is asked about once for each
+//! folder. The person at this device is asked, never the caller's side: the caller names the folders.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! The owner's rules with the context to check a call against them: the verdict on a call, and the grants that it uses.
-//! Not here: the question that follows (permission), and the rules themselves (policy).
 
 use std::borrow::Cow;
 use std::sync::Arc;

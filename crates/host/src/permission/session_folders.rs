@@ -1,6 +1,5 @@
 //! The decision whether a client's session may work in its folders: in the workspaces, or where the owner's rules allow
-//! it; and whether git may use a repository outside of them, which only the owner decides. Not here: the question about
-//! another folder (folder_question), and narrowing calls to the folders.
+//! it; and whether git may use a repository outside of them, which only the owner decides.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

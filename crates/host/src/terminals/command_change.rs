@@ -1,5 +1,4 @@
-//! The change that a command makes after its call has ended: from its start to its end it is one. Not here: the snapshots
-//! (undo), and the lists of such commands (handlers).
+//! The change that a command makes after its call has ended: from its start to its end it is one.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Runs one command from start to end: creates its terminal, waits for it, stops it on timeout or cancel, and reads its
-//! output. Not here: the text in which a tool reports it.
+//! output.
 
 use std::convert::Infallible;
 use std::sync::Arc;

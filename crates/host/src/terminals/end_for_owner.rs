@@ -1,4 +1,4 @@
-//! Ends the command of a terminal for the owner. Not here: which terminals, and the calls that wait for their command.
+//! Ends the command of a terminal for the owner.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The exit status of a command. Not here: its text for a reply (run_report).
+//! The exit status of a command.
 
 use super::stop_signal::signal_name;
 

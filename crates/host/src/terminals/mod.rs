@@ -1,4 +1,4 @@
-//! ACP's terminal methods with their arguments and results. Not here: their implementations, and the texts of tools.
+//! ACP's terminal methods with their arguments and results.
 
 mod command_change;
 mod command_run;

@@ -1,4 +1,4 @@
-//! Signals by name, and the sequence of signals by which a command is stopped. Not here: sending them.
+//! Signals by name, and the sequence of signals by which a command is stopped.
 
 use std::fmt;
 use std::time::Duration;

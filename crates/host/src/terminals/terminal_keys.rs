@@ -1,5 +1,4 @@
-//! Input that can be typed at a terminal: text and keys, with the bytes that a keyboard sends for them. Not here:
-//! writing them (the terminal client).
+//! Input that can be typed at a terminal: text and keys, with the bytes that a keyboard sends for them.
 
 /// One piece of typed input.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 //!
 //! For example SQLite: it cannot be interrupted within one step, and a hostile database can take any amount of memory.
 //! The runner asks one question as a JSON line on stdin and reads the answer from stdout. The worker confines itself
-//! before it reads the input, which may come as an open file. The runner kills it when its time is up. Not here: the
-//! questions, which belong to the handlers.
+//! before it reads the input, which may come as an open file. The runner kills it when its time is up.
 
 mod temp_folder;
 mod worker_client;

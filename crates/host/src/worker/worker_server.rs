@@ -1,4 +1,4 @@
-//! The worker's side of a call: reads the question, sends the answer. Not here: the confinement (worker_limits).
+//! The worker's side of a call: reads the question, sends the answer.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Seek as _, Write as _};

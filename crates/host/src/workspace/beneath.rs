@@ -1,6 +1,5 @@
 //! A workspace folder that is held open on Linux. Every open is `openat2` beneath it (openat2(2): RESOLVE_BENEATH,
-//! RESOLVE_NO_MAGICLINKS), so the kernel refuses to leave it even if a path is replaced meanwhile. Not here: the
-//! symlinks that are followed explicitly.
+//! RESOLVE_NO_MAGICLINKS), so the kernel refuses to leave it even if a path is replaced meanwhile.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};

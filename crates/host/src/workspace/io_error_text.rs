@@ -1,5 +1,4 @@
-//! Explains I/O errors of paths with advice, because the system's own text ends in a bare number. Not here: the path
-//! (the caller names it first), and the code of the reply.
+//! Explains I/O errors of paths with advice, because the system's own text ends in a bare number.
 
 use std::io;
 

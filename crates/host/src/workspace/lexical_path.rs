@@ -1,4 +1,4 @@
-//! Parses paths by their text alone. Not here: resolving them in the file system.
+//! Parses paths by their text alone.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,8 +1,7 @@
 //! The folders that the tools may access, and the proof that a path lies in one of them.
 //!
 //! A root is opened once and held open. Every later open is relative to that folder, and on Linux the kernel itself
-//! refuses to leave it, even if a path is replaced meanwhile. Not here: the tools' use of a path (handlers), and
-//! protected paths inside (`protected_path`).
+//! refuses to leave it, even if a path is replaced meanwhile.
 
 mod io_error_text;
 mod lexical_path;

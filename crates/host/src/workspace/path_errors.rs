@@ -1,5 +1,5 @@
-//! The errors for paths that a call cannot use: outside of the workspaces, in a missing one, in a home of this program, or
-//! with a file in place of a folder. Not here: resolving a path (the workspace).
+//! The errors for paths that a call cannot use: outside of the workspaces, in a missing one, in a home of this program,
+//! or with a file in place of a folder.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! A workspace's folder by its path, which may be missing for a while, as one on an unplugged disk is. Not here: paths
-//! beneath it (workspace_root), and when it is looked for (the program's gate).
+//! A workspace's folder by its path, which may be missing for a while, as one on an unplugged disk is.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! One open workspace folder, and the reason why a path beneath it cannot be resolved. Not here: opening it
-//! (workspace_folder), following symlinks, and the choice of the folder (the workspace).
+//! One open workspace folder, and the reason why a path beneath it cannot be resolved.
 
 use std::ffi::OsStr;
 use std::io;

@@ -1,5 +1,5 @@
-//! A conservative parser of command lines: returns every simple command that bash might run, and
-//! the reasons for which parts cannot be analysed. Not here: permission to run them (judge).
+//! A conservative parser of command lines: returns every simple command that bash might run, and the reasons for which
+//! parts cannot be analysed.
 //!
 //! It parses words, lists, redirections, substitutions and common wrappers. If it is not certain,
 //! it returns a reason, and the user is asked wherever a rule might apply. Its depth and its work

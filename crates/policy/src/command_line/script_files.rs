@@ -1,5 +1,4 @@
 //! The files that a command runs, or from which it takes its program: scripts, awk programs, makefiles, package.json.
-//! Not here: whether such a file exists, and files that it reads in turn.
 
 use super::command::{
     CommandLine, CommandWord, FOLDS_CASE, NOT_WRITTEN_OUT, SimpleCommand, table_name,

@@ -1,5 +1,5 @@
 //! The paths that a command may use, and how: workspaces and temporary files for writing, the system and most of the
-//! user's home for reading. Not here: the kernel's ruleset (ruleset).
+//! user's home for reading.
 //!
 //! Landlock has grants and no exceptions. A folder that contains a hidden path is therefore not granted itself. Its
 //! current children are granted one by one, so it cannot be listed, and later children are not granted.

@@ -1,5 +1,4 @@
-//! Finds and counts binary data in a command's output, which is reported in one line. Not here: the name of its format
-//! (host::file_content).
+//! Finds and counts binary data in a command's output, which is reported in one line.
 
 use memchr::{memchr_iter, memrchr};
 

@@ -1,4 +1,4 @@
-//! Finds control characters in a text, eight bytes at a time. Not here: what becomes of them (terminal_text).
+//! Finds control characters in a text, eight bytes at a time.
 
 /// Finds the characters to remove: control characters other than line feed and tab. U+0080 to U+009F are control
 /// characters too; their first byte is checked with the second.

@@ -1,5 +1,4 @@
 //! Shown text with notes in place of the middles of long lines, and cutting its two ends.
-//! Not here: which stretches a text is made of (head_tail).
 
 use std::collections::VecDeque;
 

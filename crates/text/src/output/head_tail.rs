@@ -1,5 +1,4 @@
 //! The head and the tail of a stream of text, in flat memory however long it runs.
-//! Not here: cleaning the text (terminal_text) and storing the rest (output_store).
 
 use memchr::{memchr, memchr_iter, memrchr};
 

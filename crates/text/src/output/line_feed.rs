@@ -1,4 +1,4 @@
-//! Finds line feeds in the bytes of a text, whatever its encoding. Not here: the encoding.
+//! Finds line feeds in the bytes of a text, whatever its encoding.
 
 use memchr::memchr_iter;
 

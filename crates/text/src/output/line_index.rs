@@ -1,6 +1,6 @@
-//! Indexes the lines of a big file with one count for each mebibyte. The next page then costs a scan of a mebibyte,
-//! not of the file. The scanned bytes are hashed on the way. In files too big to hash, holes are skipped: no line
-//! ends in them. Not here: the choice of lines, and the cache of indexes (recent_indexes).
+//! Indexes the lines of a big file with one count for each mebibyte. The next page then costs a scan of a mebibyte, not
+//! of the file. The scanned bytes are hashed on the way. In files too big to hash, holes are skipped: no line ends in
+//! them.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,5 +1,4 @@
 //! One line of any length in bounded memory: whole up to a limit, beyond it only its two ends.
-//! Not here: which lines are shown.
 
 use super::TextBudget;
 use super::number_format::group_digits;

@@ -1,5 +1,4 @@
-//! Text for a model: its length, its cleaning, and the storage of the rest. Not here: secrets (redact) and building a
-//! result (request).
+//! Text for a model: its length, its cleaning, and the storage of the rest.
 
 mod binary_data;
 mod call_record_store;

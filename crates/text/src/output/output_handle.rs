@@ -1,4 +1,4 @@
-//! The names of kept outputs. Not here: the outputs (output_store).
+//! The names of kept outputs.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The search for a pattern in a kept output, in linear time and flat memory. Not here: how the hits are shown.
+//! The search for a pattern in a kept output, in linear time and flat memory.
 
 use std::cell::RefCell;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! The state that the store of outputs and their writers share. Not here: their use (output_store, spool).
+//! The state that the store of outputs and their writers share.
 
 use std::path::PathBuf;
 

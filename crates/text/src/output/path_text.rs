@@ -1,5 +1,5 @@
 //! The one spelling of paths in answers: as they are, or quoted as git quotes them where a reader could not see or type
-//! them. Not here: which paths are named.
+//! them.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;

@@ -1,5 +1,4 @@
-//! Finds texts that are masked later, so that no cut goes through one: half a secret would not be recognized. Not here:
-//! the secrets and the masking (redact).
+//! Finds texts that are masked later, so that no cut goes through one: half a secret would not be recognized.
 
 use std::borrow::Cow;
 use std::fmt;

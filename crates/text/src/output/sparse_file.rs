@@ -1,5 +1,5 @@
 //! Finds the holes of a sparse file. A hole reads as NUL bytes, so a search for other bytes can skip it. On systems
-//! that do not report holes, there are none. Not here: the search itself.
+//! that do not report holes, there are none.
 
 use std::fs::File;
 

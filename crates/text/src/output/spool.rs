@@ -1,4 +1,4 @@
-//! Writes one output to the disk. Not here: finding outputs (output_store) and removing old ones (output_inventory).
+//! Writes one output to the disk.
 
 use std::fs::File;
 use std::io::{self, Write as _};

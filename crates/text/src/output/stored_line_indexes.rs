@@ -1,5 +1,4 @@
-//! Caches the line indexes of the outputs read last, so that a later read starts near its line. Not here: the index
-//! itself (line_index).
+//! Caches the line indexes of the outputs read last, so that a later read starts near its line.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

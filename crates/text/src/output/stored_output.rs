@@ -1,5 +1,4 @@
-//! Reads a stored output: a window of it, its end, its size, in constant memory. Not here: writing (output_store) and
-//! searching (output_search).
+//! Reads a stored output: a window of it, its end, its size, in constant memory.
 
 use std::collections::VecDeque;
 use std::fs::File;

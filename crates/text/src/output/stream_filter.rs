@@ -1,4 +1,4 @@
-//! The interface of stream filters, such as the one that masks secrets. Not here: the masking itself (redact).
+//! The interface of stream filters, such as the one that masks secrets.
 
 use std::sync::Arc;
 

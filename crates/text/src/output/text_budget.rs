@@ -1,5 +1,4 @@
 //! Budget and clip: the first 40 % and the last 60 % of a text, cut on lines, then on characters.
-//! Not here: storing the omitted part (output_store), and texts that do not fit in memory (head_tail).
 
 use super::HeadTail;
 use super::number_format::{format_count, format_size};

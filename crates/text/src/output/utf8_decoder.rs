@@ -1,4 +1,4 @@
-//! Decodes bytes to text, whole or in chunks. Not here: removing escapes (terminal_text).
+//! Decodes bytes to text, whole or in chunks.
 
 /// The replacement for invalid bytes.
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;

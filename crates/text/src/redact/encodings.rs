@@ -1,5 +1,4 @@
-//! The encodings in which a secret value appears: plain, and as common programs encode it. Not here: the search for
-//! them.
+//! The encodings in which a secret value appears: plain, and as common programs encode it.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Masks known secret values in a stream of bytes. Not here: the known values (redactor).
+//! Masks known secret values in a stream of bytes.
 
 use super::people::AliasStream;
 use super::secret_set::{SecretMatches, SecretSet};

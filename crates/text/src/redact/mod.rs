@@ -1,4 +1,4 @@
-//! Secrets and people in output: exact values in results, patterns in logs. Not here: where they are stored.
+//! Secrets and people in output: exact values in results, patterns in logs.
 //!
 //! A result is rewritten only where it contains a value that is known to be secret. A pattern that merely looks like a
 //! secret never rewrites a result: that would falsify file contents which the model then edits. Patterns apply only to

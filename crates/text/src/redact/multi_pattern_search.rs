@@ -1,4 +1,4 @@
-//! Searches bytes for many strings at once. Not here: the choice of the strings, and the handling of matches.
+//! Searches bytes for many strings at once.
 //!
 //! Wu and Manber's search, "A fast algorithm for multi-pattern searching" (1994). A window as long as the shortest
 //! string is moved by as much as its last three bytes allow, mostly nearly its own length. The number of strings

@@ -1,5 +1,4 @@
-//! The known secret values in all their encodings, and the search for them in bytes. Not here: how a value is encoded,
-//! and masking (redactor, masker).
+//! The known secret values in all their encodings, and the search for them in bytes.
 
 use std::fmt;
 use std::ops::Range;

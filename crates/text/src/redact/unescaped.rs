@@ -1,5 +1,5 @@
-//! Bytes without escape sequences and NUL bytes, which a terminal does not show, with the original offset of each
-//! byte. A colour in the middle of a value thus does not hide it. Not here: the output for readers (output_preview).
+//! Bytes without escape sequences and NUL bytes, which a terminal does not show, with the original offset of each byte.
+//! A colour in the middle of a value thus does not hide it.
 
 use std::ops::Range;
 

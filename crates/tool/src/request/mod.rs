@@ -1,5 +1,4 @@
 //! Requests, their outcomes, and the one way from an outcome to a payload that may be posted.
-//! Not here: the JSON of requests (`backend::wire`), and storage (`journal`).
 
 mod payload;
 mod redactor_boundaries;

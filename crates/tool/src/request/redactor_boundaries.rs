@@ -1,5 +1,4 @@
 //! The positions of secrets in a text, so that text is not cut inside a secret before it is masked.
-//! Not here: the masking (`seal`).
 
 use std::borrow::Cow;
 

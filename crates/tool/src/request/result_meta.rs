@@ -1,5 +1,4 @@
 //! The facts beside a result's text.
-//! Not here: the text.
 
 use serde::{Deserialize, Serialize};
 

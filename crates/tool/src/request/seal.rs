@@ -1,5 +1,4 @@
 //! The way from an outcome to a reply that may be posted: masked, clipped, and within the contract's limit.
-//! Not here: posting it, and its storage.
 
 use std::borrow::Cow;
 use std::time::Duration;

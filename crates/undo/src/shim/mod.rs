@@ -1,6 +1,5 @@
 //! This program under the names `rm`, `rmdir` and `unlink`, which commands find first on their PATH. What lies in a
-//! workspace goes to the trash; everything else is left to the system's program. Not here: how a command gets this PATH
-//! (command_shims).
+//! workspace goes to the trash; everything else is left to the system's program.
 
 mod file_quoting;
 mod removal;

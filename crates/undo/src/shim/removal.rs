@@ -1,6 +1,5 @@
 //! `rm` and `unlink`: what lies in a workspace goes to the trash, a tree in one step where that is possible. What the
-//! trash does not take is handed to the system's program, which removes it or says why not. Not here: the options
-//! (rm_request) and the folders of the trash (trash_writer).
+//! trash does not take is handed to the system's program, which removes it or says why not.
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;

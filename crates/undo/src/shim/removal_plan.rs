@@ -1,5 +1,5 @@
 //! The plan for one path that `rm` or `unlink` removes: to the trash in one step, entry by entry, or by the system's
-//! program. Not here: the removal (removal).
+//! program.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file looks at what is to be removed"

@@ -1,5 +1,4 @@
-//! The data that a command passes to its shims in a variable: for which request they remove, and where to. Not here:
-//! who sets the variable (command_shims).
+//! The data that a command passes to its shims in a variable: for which request they remove, and where to.
 
 use std::path::{Path, PathBuf};
 

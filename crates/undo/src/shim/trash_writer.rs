@@ -1,5 +1,4 @@
-//! The folders of the trash that one run of a shim fills, each with its manifest first. Not here: what is moved there
-//! (removal).
+//! The folders of the trash that one run of a shim fills, each with its manifest first.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the folders that a shim fills"

@@ -1,5 +1,4 @@
-//! What the manifest says of the end of a call in one workspace: what differs, and which refs moved. Not here: writing
-//! the manifest (folder_snapshots).
+//! What the manifest says of the end of a call in one workspace: what differs, and which refs moved.
 
 use std::path::Path;
 

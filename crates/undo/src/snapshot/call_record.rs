@@ -1,5 +1,5 @@
 //! The files of snapshots: the tree of each workspace as it was last; and of each call that runs, its start with the
-//! trees from before, in a folder that its process holds a lock on. Not here: what is in a tree (tree_node).
+//! trees from before, in a folder that its process holds a lock on.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the files of snapshots"

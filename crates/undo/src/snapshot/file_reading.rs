@@ -1,4 +1,4 @@
-//! Opening and reading files for a snapshot, each by its folder and without following a link. Not here: which.
+//! Opening and reading files for a snapshot, each by its folder and without following a link.
 
 use std::ffi::OsStr;
 use std::fs::File;

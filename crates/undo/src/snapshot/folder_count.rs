@@ -1,5 +1,5 @@
 //! The count of a workspace that holds more files than a snapshot may have: it is taken once, and afterwards only the
-//! folders that changed are counted again. Not here: the first count (tree_scan).
+//! folders that changed are counted again.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
-//! Takes the snapshots of calls: the trees before and after, and from them the lines of the call's manifest. Not here:
-//! reading a folder (tree_scan), and which calls have snapshots (before_images).
+//! Takes the snapshots of calls: the trees before and after, and from them the lines of the call's manifest.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,6 +1,6 @@
-//! Snapshots of the workspaces before and after calls that execute programs, so that all that such a call changed can be
-//! undone. What a call changed is in its manifest; the tree of each workspace as it was last, and the contents, lie
-//! beside. Not here: the way back (undo/snapshot_changes).
+//! Snapshots of the workspaces before and after calls that execute programs, so that all that such a call changed can
+//! be undone. What a call changed is in its manifest; the tree of each workspace as it was last, and the contents, lie
+//! beside.
 
 #[cfg(target_os = "linux")]
 mod call_end;

@@ -1,4 +1,4 @@
-//! The limits of a snapshot, and the reasons why there is none. Not here: reading a folder (tree_scan).
+//! The limits of a snapshot, and the reasons why there is none.
 
 use std::io;
 

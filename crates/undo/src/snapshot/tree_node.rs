@@ -1,5 +1,5 @@
 //! A folder as a snapshot sees it: its entries with their content, as a tree in the order of names; its file, and the
-//! differences of two. Not here: reading a folder (tree_scan), and the stored contents (snapshot_contents).
+//! differences of two.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};

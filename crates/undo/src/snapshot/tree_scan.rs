@@ -1,5 +1,5 @@
 //! Reads a folder for a snapshot: one walk that opens each folder by its parent and follows no link. Only files that
-//! changed since the earlier snapshot are read; their contents are stored. Not here: the ignore rules, and the store.
+//! changed since the earlier snapshot are read; their contents are stored.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -23,6 +23,7 @@ use super::ignore_rules::{RulesLevel, find_repository_above, is_ignored, read_le
 use super::scan_limits::{ScanError, ScanLimits};
 use super::snapshot_contents::SnapshotContents;
 use super::tree_node::{PathContent, TreeNode, UncoveredReason};
+use punie_host::ignore_rules::RulesCache;
 
 /// Folders below so many others are not covered.
 const MAX_DEPTH: usize = 200;

@@ -1,4 +1,4 @@
-//! The workspaces that have no snapshots, as the last runner found, for `status`. Not here: finding it (watched_folder).
+//! The workspaces that have no snapshots, as the last runner found, for `status`.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the records of uncovered workspaces"

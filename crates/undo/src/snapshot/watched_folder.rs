@@ -1,5 +1,5 @@
-//! A workspace that has snapshots: its tree as it was last, and the reason if it has none. The reason is kept, so that not
-//! every command pays for a snapshot that is never taken. Not here: reading the folder (tree_scan).
+//! A workspace that has snapshots: its tree as it was last, and the reason if it has none. The reason is kept, so that
+//! not every command pays for a snapshot that is never taken.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

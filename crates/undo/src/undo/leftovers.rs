@@ -1,4 +1,4 @@
-//! What an undo that was cut off left beside a file that it replaced. Not here: the steps of an undo.
+//! What an undo that was cut off left beside a file that it replaced.
 
 use std::ffi::OsStr;
 

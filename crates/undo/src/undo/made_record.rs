@@ -1,4 +1,4 @@
-//! The record of what goes to the trash because a request had made it. Not here: moving it there (undo_steps).
+//! The record of what goes to the trash because a request had made it.
 
 use std::io;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Undoing a request: every file as it was before, or nothing at all. What changed since the request is never
-//! overwritten. Not here: paths that commands removed (undo/removals), and carrying it out (undo_steps).
+//! overwritten.
 
 mod leftovers;
 mod made_record;

@@ -1,5 +1,5 @@
-//! Planning what comes back of what commands removed, and where to: out of the trash, or first into something else there
-//! that comes back around it. Not here: what file tools changed (undo).
+//! Planning what comes back of what commands removed, and where to: out of the trash, or first into something else
+//! there that comes back around it.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,5 @@
 //! Planning the undo of all that a call changed in the covered folders: what it made goes to the trash, what it changed
-//! or removed comes back, and what changed since is in the way. Not here: what is covered (snapshot_coverage), and
-//! what else is to be said (snapshot_notes).
+//! or removed comes back, and what changed since is in the way.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! What the snapshots of a call cover, and which of the things that its commands removed come back by the trash all the
-//! same: whole, with times and with what git ignores in them. Not here: the changes themselves (snapshot_changes).
+//! same: whole, with times and with what git ignores in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What an undo says besides the paths: what the snapshots of a call do not cover, and which other requests' changes they
-//! show as well. Not here: the changes (snapshot_changes).
+//! What an undo says besides the paths: what the snapshots of a call do not cover, and which other requests' changes
+//! they show as well.
 
 use super::super::display_path;
 use super::super::inventory::ManifestSource;

@@ -1,5 +1,4 @@
-//! Reads the names and sizes in an archive, in the worker. Nothing is unpacked to disk. Not here:
-//! showing them (archive_page).
+//! Reads the names and sizes in an archive, in the worker. Nothing is unpacked to disk.
 
 use std::error::Error;
 use std::fs::File;

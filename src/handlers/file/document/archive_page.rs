@@ -1,4 +1,4 @@
-//! Renders an archive's listing as lines. Not here: reading its entries (archive_entries).
+//! Renders an archive's listing as lines.
 
 use super::super::rendered_page::{LineNoun, RenderedPage, escape_entry_name};
 use super::archive_entries::{ArchiveListing, PackedContent};

@@ -1,5 +1,5 @@
 //! Dates, times and percentages of an Excel workbook: the number formats of its styles, and values written by them.
-//! ECMA-376 part 1, 18.8.30 lists the built-in formats. Not here: reading the cells (workbook).
+//! ECMA-376 part 1, 18.8.30 lists the built-in formats.
 
 use super::office_parts::{OfficeArchive, XmlStep, attribute_value, open_part};
 

@@ -1,5 +1,4 @@
-//! The request to the worker that reads documents, and its answer. Not here: sending it
-//! (document_reader) and answering it (document_worker).
+//! The request to the worker that reads documents, and its answer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The requested part of a document. Not here: the request to the worker (document_protocol).
+//! The requested part of a document.
 
 use super::super::rendered_page::LineSelection;
 use super::document_protocol::PageRange;

@@ -1,5 +1,4 @@
-//! The runner's side of reading a document: asks a worker and formats its errors. Not here: the
-//! worker's side (document_worker).
+//! The runner's side of reading a document: asks a worker and formats its errors.
 
 use std::any::Any;
 use std::fs::File;

@@ -1,6 +1,5 @@
-//! The worker's side of reading a document: sandboxes itself, reads, answers. A document's parser
-//! may use unbounded memory or never finish, so it runs in its own process. Not here: the runner's
-//! side (document_reader).
+//! The worker's side of reading a document: sandboxes itself, reads, answers. A document's parser may use unbounded
+//! memory or never finish, so it runs in its own process.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,5 +1,4 @@
-//! Read of an image: its dimensions and its bytes in base64, as JSON, scaled down if it is too
-//! large. Not here: scaling it (image_scaling).
+//! Read of an image: its dimensions and its bytes in base64, as JSON, scaled down if it is too large.
 
 use std::io::{BufReader, Read as _};
 

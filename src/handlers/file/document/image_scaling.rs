@@ -1,4 +1,4 @@
-//! Scales an image down in the worker until it fits. Not here: the answer (image_answer).
+//! Scales an image down in the worker until it fits.
 
 use std::fs::File;
 use std::io::{BufReader, Cursor};

@@ -1,5 +1,4 @@
-//! Detects truncated or damaged images by the structure of their formats. Not here: decoding
-//! pixels.
+//! Detects truncated or damaged images by the structure of their formats.
 
 use flate2::Crc;
 

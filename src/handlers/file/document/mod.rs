@@ -1,5 +1,4 @@
-//! Read of binary documents: a worker process reads them, and the runner formats the answer. Not
-//! here: text files (read).
+//! Read of binary documents: a worker process reads them, and the runner formats the answer.
 
 mod archive_entries;
 mod archive_page;

@@ -1,4 +1,4 @@
-//! Read of a Jupyter notebook: its cells as text, with shortened outputs. Not here: running them.
+//! Read of a Jupyter notebook: its cells as text, with shortened outputs.
 
 use serde_json::Value;
 

@@ -1,5 +1,4 @@
-//! Renders an office document as a page of lines, or the listing of another ZIP archive. Not here:
-//! reading the text of a part (office_text, workbook).
+//! Renders an office document as a page of lines, or the listing of another ZIP archive.
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -1,5 +1,4 @@
 //! The parts of an office document: the XML files in its ZIP archive, each unpacked up to a limit.
-//! Not here: their text (office_text, workbook).
 
 use std::borrow::Cow;
 use std::collections::HashMap;

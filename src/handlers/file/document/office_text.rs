@@ -1,5 +1,4 @@
-//! The text of an office document: its paragraphs as lines, its tables as rows with tabs. Not here:
-//! Excel workbooks (workbook), and the choice of the part (office_page).
+//! The text of an office document: its paragraphs as lines, its tables as rows with tabs.
 
 use super::office_parts::{XmlPart, XmlStep, attribute_value};
 use punie_text::output::number_format::format_count;

@@ -1,5 +1,4 @@
-//! Read of a PDF document: the choice of pages, and their text within the budget. Not here: the
-//! worker that reads them (pdf_pages).
+//! Read of a PDF document: the choice of pages, and their text within the budget.
 
 use std::fmt::Write as _;
 

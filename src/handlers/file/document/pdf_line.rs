@@ -1,5 +1,4 @@
-//! One line of a PDF page: derives word spaces from glyph positions, and puts right-to-left text
-//! into reading order. Not here: the glyphs that a page draws (pdf_text).
+//! One line of a PDF page: derives word spaces from glyph positions, and puts right-to-left text into reading order.
 
 use hayro_interpret::kurbo::{Point, Vec2};
 use unicode_bidi::{BidiClass, BidiInfo, Level, bidi_class};

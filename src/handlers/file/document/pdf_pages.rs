@@ -1,5 +1,4 @@
-//! The worker's part of reading a PDF document: finds its pages and their text. Not here: the text
-//! of the answer (pdf_answer), and one page (pdf_text).
+//! The worker's part of reading a PDF document: finds its pages and their text.
 
 use hayro_interpret::{InterpreterCache, InterpreterSettings};
 use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};

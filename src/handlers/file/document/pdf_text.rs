@@ -1,5 +1,4 @@
-//! The text of one page of a PDF document: collects the glyphs that the page draws, with their
-//! positions. Not here: the order of glyphs and spaces within a line (pdf_line).
+//! The text of one page of a PDF document: collects the glyphs that the page draws, with their positions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

@@ -1,5 +1,4 @@
-//! Read of binary documents: dispatches each format to its reader. Not here: the formats, one file
-//! each.
+//! Read of binary documents: dispatches each format to its reader.
 
 use std::path::Path;
 use std::time::Duration;

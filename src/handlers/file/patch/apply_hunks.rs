@@ -1,6 +1,5 @@
-//! Turns placed hunks into splices of a file's text, so that every byte that no hunk names is
-//! unchanged. New text is adapted to its place as in Edit. Not here: the places (hunk_placement),
-//! and the files of a patch (plan).
+//! Turns placed hunks into splices of a file's text, so that every byte that no hunk names is unchanged. New text is
+//! adapted to its place as in Edit.
 
 use std::path::Path;
 use std::sync::Arc;

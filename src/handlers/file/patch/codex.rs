@@ -1,5 +1,4 @@
-//! Parses the patch format of Codex: `*** Begin Patch`, a section per file, hunks placed by their
-//! own lines. Not here: unified diffs (unified).
+//! Parses the patch format of Codex: `*** Begin Patch`, a section per file, hunks placed by their own lines.
 
 use super::hunk_text::read_hunk;
 use super::parse_error::{PatchParseError, is_wrapping_line, quote_line};

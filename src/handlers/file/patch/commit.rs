@@ -1,5 +1,4 @@
 //! Commits a planned patch: writes one file after the other, and undoes all of them if one fails.
-//! Not here: the changes (plan), the writing of one file (the client), and undoing (undo).
 
 use std::sync::Arc;
 

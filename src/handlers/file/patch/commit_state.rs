@@ -1,5 +1,4 @@
-//! The state of a patch during its commit, and the messages for its first fault. Not here: writing
-//! it (commit) and undoing it (undo).
+//! The state of a patch during its commit, and the messages for its first fault.
 
 use crate::file::FileDeps;
 use punie_host::WorkspacePath;

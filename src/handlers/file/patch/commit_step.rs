@@ -1,5 +1,4 @@
-//! The steps by which one file of a patch changes: a prepared write, a rename, or both. Not here:
-//! taking them (commit).
+//! The steps by which one file of a patch changes: a prepared write, a rename, or both.
 
 use std::sync::Arc;
 

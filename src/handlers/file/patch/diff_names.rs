@@ -1,5 +1,4 @@
-//! Parses the file names in a unified diff: quoted, prefixed, followed by a time. Not here:
-//! checking that they exist (plan).
+//! Parses the file names in a unified diff: quoted, prefixed, followed by a time.
 
 use punie_text::output::path_text::unescape_byte;
 

@@ -1,5 +1,4 @@
 //! Finds the lines at which one hunk may match a file, and detects a hunk that was applied before.
-//! Not here: the choice between several places (hunk_placement).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! Places all hunks of a file together, in order, each in its only possible place. Not here: the
-//! text that is inserted there (apply_hunks).
+//! Places all hunks of a file together, in order, each in its only possible place.
 
 use super::hunk_candidates::{AnchorLines, PatchedLines};
 use super::placement_error::{HunkPlacementError, ambiguous_hunk, hunk_name, unmatched_hunk};

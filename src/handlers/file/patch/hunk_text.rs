@@ -1,5 +1,4 @@
-//! Parses one hunk: its `@@` lines as diffs and as models write them, then its lines, by the head's
-//! counts if right. Not here: the text around hunks (codex, unified).
+//! Parses one hunk: its `@@` lines as diffs and as models write them, then its lines, by the head's counts if right.
 
 use super::parse_error::{PatchParseError, quote_line};
 use super::{Hunk, HunkLine, LineKind, StatedRange};

@@ -1,5 +1,5 @@
-//! Resolves the file of each section of a patch: chooses the existing name, joins sections of the
-//! same file, refuses collisions. Not here: the change of the file (plan).
+//! Resolves the file of each section of a patch: chooses the existing name, joins sections of the same file, refuses
+//! collisions.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! Patches over several files: parses them, places each hunk, plans the changes, and applies all of
-//! them or none. Not here: the tool and its answer (apply_patch).
+//! Patches over several files: parses them, places each hunk, plans the changes, and applies all of them or none.
 
 pub(super) mod apply_hunks;
 mod codex;

@@ -1,5 +1,4 @@
-//! Parses a text as a [`Patch`]: detects its format and removes the wrapping around it. Not here:
-//! the formats themselves (codex, unified).
+//! Parses a text as a [`Patch`]: detects its format and removes the wrapping around it.
 
 use super::parse_error::PatchParseError;
 use super::{Patch, codex, unified};

@@ -1,5 +1,4 @@
 //! The error for a text that is not a valid patch, and the lines that may be wrapped around one.
-//! Not here: parsing a patch (parse).
 
 /// The reason for which a text cannot be applied as a patch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,5 +1,4 @@
-//! The error for a hunk without a place, or with more than one. Not here: finding its place
-//! (hunk_placement).
+//! The error for a hunk without a place, or with more than one.
 
 use super::Hunk;
 use super::hunk_candidates::PatchedLines;

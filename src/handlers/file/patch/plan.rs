@@ -1,5 +1,4 @@
-//! Plans the changes of a patch file by file, and checks and places all of it before any write. Not
-//! here: writing (commit), and the places of hunks (hunk_placement).
+//! Plans the changes of a patch file by file, and checks and places all of it before any write.
 
 use super::apply_hunks::{ContentEdit, edit_content};
 use super::located_section::{

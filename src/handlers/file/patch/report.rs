@@ -1,5 +1,4 @@
-//! Describes a planned patch: one line per file, and for a dry run a unified diff. Not here: the
-//! plan itself (plan).
+//! Describes a planned patch: one line per file, and for a dry run a unified diff.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! Undoes the changes of a patch, the last first, if one of its files cannot be changed. Not here:
-//! making them (commit).
+//! Undoes the changes of a patch, the last first, if one of its files cannot be changed.
 
 use super::commit_state::{PatchCommit, PatchUndo, describe_file_fault, unchanged_fault};
 use punie_host::WorkspacePath;

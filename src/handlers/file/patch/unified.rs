@@ -1,5 +1,4 @@
-//! Parses unified diffs, plain or as git writes them. Not here: the quoting and prefixes of names
-//! (diff_names), the lines of a hunk (hunk_text).
+//! Parses unified diffs, plain or as git writes them.
 
 use super::diff_names::{self, DEV_NULL};
 use super::hunk_text::read_hunk;

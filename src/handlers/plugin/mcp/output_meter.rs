@@ -1,4 +1,4 @@
-//! Counts what a server prints, and records why it can no longer be used. Not here: reading it (transport).
+//! Counts what a server prints, and records why it can no longer be used.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

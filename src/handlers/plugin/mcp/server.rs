@@ -1,5 +1,4 @@
-//! One running server: started, asked for its tools, asked to run one, ended. Not here: its messages (transport), and
-//! when it is started and ended.
+//! One running server: started, asked for its tools, asked to run one, ended.
 
 use std::sync::Arc;
 use std::time::Duration;

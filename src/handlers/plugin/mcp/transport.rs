@@ -1,5 +1,5 @@
-//! Messages of the protocol over a program's standard streams: one JSON-RPC message a line, bounded in length. A line that
-//! does not look like one is skipped. Not here: the limits over several messages (output_meter).
+//! Messages of the protocol over a program's standard streams: one JSON-RPC message a line, bounded in length. A line
+//! that does not look like one is skipped.
 
 use std::io;
 use std::sync::Arc;

@@ -2,7 +2,6 @@
 //!
 //! The time of a retry after a failure is the caller's choice (the runner's back-off). Only connections that end soon
 //! after they were opened are delayed here, because each of them looks like a success.
-//! Not here: the messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,5 @@
 //! The frames of the WebSocket protocol; no other module reads or writes them. An unusable frame is reported by itself
 //! and does not end the connection.
-//! Not here: sockets.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

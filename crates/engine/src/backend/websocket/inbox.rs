@@ -1,6 +1,5 @@
 //! Calls that have arrived and that the runner has not taken yet. The queue is bounded: while it is full, nothing is
 //! read from the socket, and the worker has to wait. Calls stay queued until the runner polls with a later cursor.
-//! Not here: sockets.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,5 @@
 //! The WebSocket backend: a worker sends `tool_call` frames over one connection and gets a `tool_result` for each.
 //! Journal and outbox are the same as for Convex.
-//! Not here: the runner's poll schedule, and the tools' answers.
 //!
 //! The protocol has no acknowledgement. A result counts as delivered when the worker answers a ping that was sent after
 //! it: a connection keeps its order, so the worker has read the result by then. A result without that answer is sent

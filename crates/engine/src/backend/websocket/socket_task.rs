@@ -1,5 +1,4 @@
 //! The task of one open socket: it receives frames, sends results and pings, and answers pings.
-//! Not here: opening sockets, and the reaction to their end.
 
 use std::collections::VecDeque;
 use std::future::pending;

@@ -1,5 +1,5 @@
 //! The world of the model: a backend that stores the first result, a journal whose last commits a power cut may take,
-//! effects that are counted. Not here: what happens to it.
+//! effects that are counted.
 
 use std::collections::BTreeMap;
 

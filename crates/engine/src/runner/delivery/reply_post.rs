@@ -1,4 +1,4 @@
-//! One post of a reply, with the corrections that the backend asks for. Not here: when a reply may be posted (outbox).
+//! One post of a reply, with the corrections that the backend asks for.
 
 use tokio::time::Instant;
 

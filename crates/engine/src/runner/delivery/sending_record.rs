@@ -1,4 +1,4 @@
-//! The number of bytes being sent, stored in the journal for `status`. Not here: the sending (delivery).
+//! The number of bytes being sent, stored in the journal for `status`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! The checks that can refuse a call before it has an effect, and its wait for approval. Not here: the run
-//! (`call_execution`).
+//! The checks that can refuse a call before it has an effect, and its wait for approval.
 
 use super::approvals::ApprovalFailure;
 use super::call_runner::CallRunner;

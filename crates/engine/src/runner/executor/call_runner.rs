@@ -1,5 +1,4 @@
-//! One call from its lane to its recorded reply: prepare, claim, start, run, seal, record, post. Not here: the checks
-//! before (`call_preparation`), and the run (`call_execution`).
+//! One call from its lane to its recorded reply: prepare, claim, start, run, seal, record, post.
 
 use std::sync::Arc;
 use std::time::Duration;

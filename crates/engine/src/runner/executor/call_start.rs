@@ -1,4 +1,4 @@
-//! The record that a call begins, written before it begins. Not here: the call itself (`call_runner`).
+//! The record that a call begins, written before it begins.
 
 use super::call_runner::CallRunner;
 use super::running_call::{CallResult, RunningCall};

@@ -1,4 +1,4 @@
-//! The journal as the store of the intents that calls declare. Not here: their use after a crash (intent_recovery).
+//! The journal as the store of the intents that calls declare.
 
 use crate::journal::Journal;
 use punie_core::failpoint::reach_of;

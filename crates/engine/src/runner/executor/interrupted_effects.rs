@@ -1,6 +1,5 @@
 //! Calls that declared effects and were cut off by the end of an earlier process. The declared effects are compared
-//! with the disk; then the call is run again, answered, or reported as interrupted. Not here: the other leftovers
-//! (recovery), the rules (journal), and the comparison (`LeftoverCleanup`).
+//! with the disk; then the call is run again, answered, or reported as interrupted.
 
 use super::recovery::Recovery;
 use crate::journal::{AcceptedRequest, EffectComparison};

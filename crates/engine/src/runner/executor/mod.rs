@@ -1,5 +1,4 @@
-//! Calls from the journal's acceptance to their end: they are placed in lanes, started, cancelled and finished. Not
-//! here: the run of one call (`call_runner`), and the order in which calls start (`lanes`).
+//! Calls from the journal's acceptance to their end: they are placed in lanes, started, cancelled and finished.
 
 pub(super) mod approvals;
 pub(super) mod call_backlog;

@@ -1,5 +1,5 @@
 //! Calls that an observer follows, may be asked about and may end: a person at a connected editor. Calls go on
-//! regardless of the observer. Not here: the display (the observer), and the caller's own view (`progress_report`).
+//! regardless of the observer.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! The outcome of a call, made from its tool's result and from the reason that stopped it. Not here: the call itself
-//! (`call_execution`).
+//! The outcome of a call, made from its tool's result and from the reason that stopped it.
 
 use std::time::Duration;
 

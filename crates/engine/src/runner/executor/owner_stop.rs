@@ -1,5 +1,4 @@
-//! The owner's orders to end what runs: the calls, and the commands in the background. Not here: the files of the orders
-//! (home), and how a call ends (`call_execution`).
+//! The owner's orders to end what runs: the calls, and the commands in the background.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A call that is placed in a lane or runs, as the executor sees it. Not here: its run (`call_runner`).
+//! A call that is placed in a lane or runs, as the executor sees it.
 
 use tokio_util::sync::CancellationToken;
 

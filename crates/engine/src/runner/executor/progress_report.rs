@@ -1,6 +1,5 @@
 //! The output of running commands, reported to a caller while it listens. Output may be lost: one piece is sent at a
-//! time, at most one a second, less often for long calls, and never twice. Not here: the result, which does not wait
-//! for this.
+//! time, at most one a second, less often for long calls, and never twice.
 
 use std::sync::Arc;
 use std::time::Duration;

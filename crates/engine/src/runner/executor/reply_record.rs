@@ -1,4 +1,4 @@
-//! The record of a reply in the journal, and the end of a request without a reply. Not here: the posting (delivery).
+//! The record of a reply in the journal, and the end of a request without a reply.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Conversations that a person has stopped: calls that would write or run something are refused until the person
-//! resumes the conversation. Not here: the stop itself (the editor's side) and its storage (home).
+//! resumes the conversation.
 
 use std::sync::Arc;
 

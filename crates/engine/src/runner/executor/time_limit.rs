@@ -1,5 +1,4 @@
 //! The time limit of a call: its own limit counts only the time while the machine is awake, its deadline all time.
-//! Not here: the reaction when the time is up (`call_execution`).
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! owner resumes.
 //!
 //! One request that crashes every process is no reason for safe mode: recovery gives up that request after some
-//! attempts. So crashes during which the same call ran count as one. Not here: that giving up (recovery).
+//! attempts. So crashes during which the same call ran count as one.
 
 use serde::{Deserialize, Serialize};
 

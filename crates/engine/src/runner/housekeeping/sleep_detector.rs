@@ -1,5 +1,4 @@
-//! Detects from the clocks that the machine slept or that this process was stopped. Not here: the reaction
-//! (`main_loop`).
+//! Detects from the clocks that the machine slept or that this process was stopped.
 
 use std::time::Duration;
 

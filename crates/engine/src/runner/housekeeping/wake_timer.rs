@@ -1,6 +1,5 @@
-//! A periodic timer that ticks at once when the machine wakes up. On Linux a timerfd counts sleep, and the kernel
-//! fires it when the time of day jumps, as it does after a sleep. Elsewhere the clocks are checked every few seconds.
-//! Not here: the reaction (housekeeping).
+//! A periodic timer that ticks at once when the machine wakes up. On Linux a timerfd counts sleep, and the kernel fires
+//! it when the time of day jumps, as it does after a sleep. Elsewhere the clocks are checked every few seconds.
 
 use std::time::Duration;
 

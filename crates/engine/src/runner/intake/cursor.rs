@@ -1,5 +1,5 @@
-//! Unusable cursors: one that the backend refuses, or that lies in its future. Polling then restarts without a
-//! cursor, which repeats known requests once. Not here: the movement of a cursor (journal).
+//! Unusable cursors: one that the backend refuses, or that lies in its future. Polling then restarts without a cursor,
+//! which repeats known requests once.
 
 use super::Intake;
 use crate::backend::BackendError;

@@ -1,5 +1,4 @@
-//! Requests from the backend: the poll schedule, the cursor, the list of everything open, and the wake-up socket. Not
-//! here: the journal's decisions on a page (admission), and the calls that follow (executor).
+//! Requests from the backend: the poll schedule, the cursor, the list of everything open, and the wake-up socket.
 
 pub(super) mod admission;
 mod cursor;

@@ -1,5 +1,5 @@
 //! The wake-up socket: open while polls are not held, and reopened with back-off. It causes no more polls than bring
-//! events. Not here: its protocol (backend).
+//! events.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The canary: at the start and every quarter of an hour the runner reads and writes in its home, and runs a command
 //! that does nothing, in the same way as a call's. The heartbeat's health has the result, and `status` a failure, which
-//! stops nothing. Not here: the attempts themselves (`home::CanaryFile`, `BackgroundCommands`).
+//! stops nothing.
 
 use std::io;
 use std::sync::Arc;

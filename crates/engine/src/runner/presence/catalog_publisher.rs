@@ -1,6 +1,5 @@
 //! The catalog of this device, published to the backend at start and after changes: its tools, and the skills and
-//! agents of its home. Entries that the backend accepted within the last day are not sent again. Not here: which entries
-//! differ (published_catalog).
+//! agents of its home. Entries that the backend accepted within the last day are not sent again.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! The runner's health: its current problems, in the words of heartbeats and `status`, and the time of the last poll.
-//! Not here: the reaction to problems.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

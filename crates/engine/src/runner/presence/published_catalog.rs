@@ -1,5 +1,5 @@
-//! The entries of a catalog that a backend has, and the calls that bring it up to date: only what differs, page by page.
-//! Not here: making the calls.
+//! The entries of a catalog that a backend has, and the calls that bring it up to date: only what differs, page by
+//! page.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Mounts the caches that commands share with the user: once in a run of the runner, in a mount namespace from which all
-//! views are made. Not here: the layers (sandbox).
+//! Mounts the caches that commands share with the user: once in a run of the runner, in a mount namespace from which
+//! all views are made.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! The caches that commands use, as `status` shows them. Not here: mounting them (cache_mounts).
+//! The caches that commands use, as `status` shows them.
 
 use serde::{Deserialize, Serialize};
 

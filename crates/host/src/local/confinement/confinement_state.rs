@@ -1,5 +1,4 @@
-//! The confinement that one set of the owner's settings leads to: the self-test runs once for it. Not here: the settings
-//! in force (confinement).
+//! The confinement that one set of the owner's settings leads to: the self-test runs once for it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! Tests and applies confinement on Linux: namespaces created in advance, views of the files, the self-test, a sandbox
-//! profile for each process. Not here: the owner's settings (confinement), and entering the sandbox in the child.
+//! profile for each process.
 
 use std::ffi::CString;
 use std::io;

@@ -1,5 +1,4 @@
-//! Starts processes that make namespaces and views, and takes these from them before they end. Not here: what becomes
-//! of them (linux_confinement, cache_mounts).
+//! Starts processes that make namespaces and views, and takes these from them before they end.
 
 use std::io;
 use std::os::fd::OwnedFd;

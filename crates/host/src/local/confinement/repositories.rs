@@ -1,5 +1,4 @@
-//! The repositories outside of the workspaces that git uses for working trees in them, because the owner allows it. Not
-//! here: the owner's decision (permission), and what of them stays read-only (the guard of protected paths).
+//! The repositories outside of the workspaces that git uses for working trees in them, because the owner allows it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! The confinement of plugins, MCP servers and bridges: what commands have, or less. Not here: how they are started
-//! (service_process).
+//! The confinement of plugins, MCP servers and bridges: what commands have, or less.
 
 #[cfg(target_os = "linux")]
 use std::sync::Arc;

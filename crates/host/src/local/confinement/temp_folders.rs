@@ -1,5 +1,4 @@
-//! The folders for temporary files of commands, and the variables that name them. Not here: removing old files
-//! (temp_cleanup).
+//! The folders for temporary files of commands, and the variables that name them.
 
 #[cfg(unix)]
 use std::collections::BTreeMap;

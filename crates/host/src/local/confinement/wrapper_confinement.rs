@@ -1,5 +1,4 @@
-//! Confines commands by a wrapper program, as on macOS, and tests it. Not here: the owner's settings (confinement),
-//! and the wrapper's arguments (sandbox::seatbelt).
+//! Confines commands by a wrapper program, as on macOS, and tests it.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Phone numbers in text: digits with separators on one line, compared by their digits. Not here: names and mails.
+//! Phone numbers in text: digits with separators on one line, compared by their digits.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Thirty-three ways to have git run a program or write a file, each tried with plain git first: what does not work there
-//! shows nothing. Not here: what the tools answer beside running nothing (`hostile`).
+//! Thirty-three ways to have git run a program or write a file, each tried with plain git first: what does not work
+//! there shows nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! The wait for the first answer to a question: of the person at an editor, of the person at this device, or of the
-//! caller's side. Not here: the question (approvals) and its verdict (verdicts).
+//! caller's side.
 
 use std::time::Duration;
 

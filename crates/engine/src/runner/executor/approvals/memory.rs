@@ -1,5 +1,4 @@
-//! The answers that people gave since the runner started: for the rest of a conversation, and to single calls. Not
-//! here: the asking.
+//! The answers that people gave since the runner started: for the rest of a conversation, and to single calls.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,4 @@
-//! The state of a call during a question: out of its lane, and listed for the person at this device. Not here: the
-//! asking.
+//! The state of a call during a question: out of its lane, and listed for the person at this device.
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -1,6 +1,5 @@
 //! Questions of running calls: about hosts that a command wants to reach, and those of the agent. They go to the person
-//! at this device and to the caller's side. Not here: what is asked, and what an answer covers (the network's proxy, the
-//! tools).
+//! at this device and to the caller's side.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
 //! The text of a question for approval: the whole call for the person at this device, and a title that fits the wire.
-//! Secrets are masked and hidden characters are escaped. Not here: the asking.
+//! Secrets are masked and hidden characters are escaped.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The permission or the refusal that follows from an answer, in words for the caller. Not here: the asking.
+//! The permission or the refusal that follows from an answer, in words for the caller.
 
 use crate::backend::RemoteAnswer;
 use crate::runner::call_audit::{ASK_RULE, Clearance};
