@@ -131,6 +131,29 @@ async fn expires_unclaimed(is_closed_there: bool, past_ms: u64) -> bool {
     true
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_that_comes_after_the_backends_own_answer_is_delivered() {
+    let setup = RunnerFixture::new().await;
+    let relay = Relay::before(&setup.setting.url).await;
+    relay.rule(|path, _| {
+        if path == "events:claim" {
+            CallFate::Unheard
+        } else {
+            CallFate::Pass
+        }
+    });
+    let _runner = setup.run_at(&relay.url);
+    let soon = now_ms() + 60_000.0;
+    let ask = ToolCall::new("Bash", &json!({})).with("deadlineMs", json!(soon));
+    let id = setup.ask(ask).await;
+    setup.wait_for_state(&id, RequestState::Finished).await;
+    setup.advance_backend(3 * 60_000);
+    setup.close_overdue().await;
+    relay.rule(|_, _| CallFate::Pass);
+    assert_eq!(setup.answer(&id).await.verdict(), ("error", "expired"));
+    setup.wait_for_state(&id, RequestState::Delivered).await;
+}
+
 fn now_ms() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -13,6 +13,15 @@ use punie_core::failpoint::reach_of;
 /// A reply of fewer bytes is not shrunk: it holds little but the metadata.
 const MIN_SHRINKABLE_BYTES: usize = 1_000;
 
+/// The answer to the claim of a request whose reply was refused.
+enum LateClaim {
+    /// Posting again can succeed.
+    Granted,
+    /// The request has a result already, such as the backend's own after its deadline.
+    Answered,
+    Refused,
+}
+
 impl Delivery {
     /// Posts a reply until the backend has it, rejects it for good, or must be retried later.
     pub(super) async fn post_until_final(
@@ -42,11 +51,13 @@ impl Delivery {
                 Err(error) => error,
             };
             match error.recovery_action() {
-                RecoveryAction::GiveUp => {
-                    if !self.try_late_claim(&reply, &error).await? {
-                        return self.close_refused(&reply, &error).await;
+                RecoveryAction::GiveUp => match self.try_late_claim(&reply, &error).await? {
+                    LateClaim::Granted => {}
+                    LateClaim::Answered => {
+                        return self.close_reply(&reply, CloseReason::Delivered).await;
                     }
-                }
+                    LateClaim::Refused => return self.close_refused(&reply, &error).await,
+                },
                 RecoveryAction::Shrink(limit) => {
                     self.record_failed_post(&reply, &error).await;
                     reply = self.shrink_reply(&reply, limit).await?;
@@ -97,15 +108,17 @@ impl Delivery {
         }
     }
 
-    /// Returns whether posting again can succeed. A reply whose request may never have been claimed is claimed now. A
-    /// tool with effects never ran unclaimed, so its lost lease is final.
+    /// Claims the request of a refused reply if it was never claimed. A tool with effects never ran unclaimed, so the
+    /// refusal of a claimed reply is final.
     async fn try_late_claim(
         &self,
         reply: &RecordedReply,
         error: &BackendError,
-    ) -> Result<bool, PostFailure> {
-        if error.refusal_code() != Some("LEASE_LOST") || reply.is_claimed() {
-            return Ok(false);
+    ) -> Result<LateClaim, PostFailure> {
+        match error.refusal_code() {
+            Some("LEASE_LOST") if !reply.is_claimed() => {}
+            Some("RESULT_EXISTS") if !reply.is_claimed() => return Ok(LateClaim::Answered),
+            _ => return Ok(LateClaim::Refused),
         }
         match self
             .backend
@@ -113,9 +126,11 @@ impl Delivery {
             .await
         {
             Ok(claim) if claim.leased_for.is_some() => Err(PostFailure::Reply),
-            Ok(claim) => Ok(claim.granted),
+            Ok(claim) if claim.granted => Ok(LateClaim::Granted),
+            Ok(claim) if claim.answered => Ok(LateClaim::Answered),
+            Ok(_) => Ok(LateClaim::Refused),
             Err(error) => match error.recovery_action() {
-                RecoveryAction::GiveUp => Ok(false),
+                RecoveryAction::GiveUp => Ok(LateClaim::Refused),
                 RecoveryAction::Retry(pause) => Err(PostFailure::Backend(pause)),
                 _ => Err(PostFailure::Reply),
             },

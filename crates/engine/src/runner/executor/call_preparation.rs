@@ -37,7 +37,10 @@ impl CallRunner {
         let decoded = tokio::select! {
             decoded = self.decode_and_permit(call) => decoded,
             () = call.cancel.cancelled() => return stopped(call.never_started_outcome()),
-            () = self.wait_for_time_limit(call, limit) => return stopped(preparation_timeout(limit)),
+            () = self.wait_for_time_limit(call, limit) => {
+                let late = self.early_outcome(call);
+                return stopped(late.unwrap_or_else(|| preparation_timeout(limit)));
+            }
             () = self.background.phases.calls_over.cancelled() => return Err(CallResult::LeftInJournal),
         };
         let (ready, permission) =
