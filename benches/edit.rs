@@ -68,12 +68,7 @@ impl Stage {
     fn edit(&mut self) {
         let (old, new) = self.words();
         let args = format!(r#"{{"file_path":"f","old_string":"{old}","new_string":"{new}"}}"#);
-        let call = self
-            .tools
-            .find_tool("Edit")
-            .unwrap()
-            .decode_call(&args)
-            .unwrap();
+        let call = self.tools.find("Edit").unwrap().decode_call(&args).unwrap();
         let reply = self
             .runtime
             .block_on(call.run_call(ToolContext::for_detached_call(RequestId::new())));

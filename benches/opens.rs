@@ -65,7 +65,7 @@ fn asked_for(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {
         let path = place
             .workspace
-            .resolve_in_workspace(black_box(&asked))
+            .resolve_inside(black_box(&asked))
             .expect("it is inside");
         path.open_for_reading().expect("it opens")
     });

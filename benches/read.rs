@@ -45,12 +45,7 @@ impl Stage {
     }
 
     fn read(&self, args: &str) {
-        let call = self
-            .tools
-            .find_tool("Read")
-            .unwrap()
-            .decode_call(args)
-            .unwrap();
+        let call = self.tools.find("Read").unwrap().decode_call(args).unwrap();
         let reply = self
             .runtime
             .block_on(call.run_call(ToolContext::for_detached_call(RequestId::new())));

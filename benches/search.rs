@@ -109,7 +109,7 @@ fn glob_every_tenth_file(bencher: Bencher<'_, '_>) {
 
 fn ask(bencher: Bencher<'_, '_>, tool: &str, args: &Value) {
     let (runtime, tools) = (Runtime::new().expect("a runtime"), search_tools(&tree()));
-    let (entry, args) = (tools.find_tool(tool).expect("a tool"), args.to_string());
+    let (entry, args) = (tools.find(tool).expect("a tool"), args.to_string());
     bencher.bench_local(|| {
         let call = entry.decode_call(&args).expect("its arguments");
         runtime

@@ -53,7 +53,7 @@ fn bash_tool(bencher: Bencher<'_, '_>, command: &str) {
     );
     let tools = shell_tools(&place, place.path(), Confinement::default());
     let (entry, args) = (
-        tools.find_tool("Bash").expect("a tool"),
+        tools.find("Bash").expect("a tool"),
         json!({"command": command}).to_string(),
     );
     bencher.bench_local(|| {
@@ -103,7 +103,7 @@ fn confined(bencher: Bencher<'_, '_>, command: &str, files: &[&str]) {
             user_home: std::env::home_dir(),
             pipes: home.shells_dir(),
             network: NetworkAccess::Loopback,
-            ..SandboxRules::minimal_rules(home.root_dir().to_owned(), home.temp_dir())
+            ..SandboxRules::minimal(home.root_dir().to_owned(), home.temp_dir())
         },
         require: RequiredLevel::Full,
         confine: true,
@@ -112,13 +112,13 @@ fn confined(bencher: Bencher<'_, '_>, command: &str, files: &[&str]) {
         self_test: home.self_test_dir(),
     });
     assert_eq!(
-        runtime.block_on(confinement.confinement_level()),
+        runtime.block_on(confinement.level()),
         ConfinementLevel::Full,
         "this system confines"
     );
     let tools = shell_tools(&place, &place.path().join("work"), confinement);
     let (entry, args) = (
-        tools.find_tool("Bash").expect("a tool"),
+        tools.find("Bash").expect("a tool"),
         json!({"command": command}).to_string(),
     );
     bencher.bench_local(|| {

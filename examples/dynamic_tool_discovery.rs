@@ -95,7 +95,7 @@ async fn main() -> Result<()> {
         registry.callable_entries().is_empty(),
         "its tools are still there"
     );
-    let gone = registry.find_tool("ide_find_references").map(drop);
+    let gone = registry.find("ide_find_references").map(drop);
     println!(
         "   {}",
         gone.err().context("it is still there")?.model_text()
@@ -270,7 +270,7 @@ impl Device {
     async fn call(&self, tool: &str, args: &Value) -> Result<Result<String, String>> {
         println!("   > {tool} {args}");
         let cx = ToolContext::for_detached_call(RequestId::new());
-        let entry = self.registry.find_tool(tool)?;
+        let entry = self.registry.find(tool)?;
         let ready = match entry.decode_call(&args.to_string()) {
             Ok(ready) => ready,
             Err(refused) => return Ok(Err(refused.to_string())),
@@ -282,7 +282,7 @@ impl Device {
             effect: ready.actual_effect(),
             of_task: false,
             args,
-            description: &self.registry.describe_tool_call(tool, args),
+            description: &self.registry.describe_call(tool, args),
         });
         if let Some(observed) = observed
             .as_ref()

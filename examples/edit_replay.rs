@@ -300,10 +300,7 @@ async fn replay(edits: &[Edit]) -> Result<BTreeMap<&'static str, Tally>> {
             }
             fs::write(&path, &call.file)?;
             let args = json!({"file_path": "file", "old_string": call.old, "new_string": call.new});
-            let entry = tools
-                .find_tool("Edit")
-                .ok()
-                .context("the tool is registered")?;
+            let entry = tools.find("Edit").ok().context("the tool is registered")?;
             let ready = entry
                 .decode_call(&args.to_string())
                 .map_err(|error| anyhow::anyhow!("{error}"))?;

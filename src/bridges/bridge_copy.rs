@@ -44,9 +44,7 @@ impl BridgeCopy {
             .store
             .folders(name)
             .map_err(|error| error.to_string())?;
-        folders
-            .create_own_folders()
-            .map_err(|error| error.to_string())?;
+        folders.create_own().map_err(|error| error.to_string())?;
         let mut launch = launch_bridge(deps, &folders, (name, record)).await?;
         launch.caller = Some(NetworkCaller {
             tool: "bridge".to_owned(),
@@ -187,7 +185,7 @@ fn read_secrets(
 ) -> Result<Vec<(String, String)>, String> {
     let mut variables = Vec::new();
     for (variable, name) in wanted {
-        let value = store.get_secret(name).map_err(|error| error.to_string())?;
+        let value = store.get(name).map_err(|error| error.to_string())?;
         let value = value.ok_or_else(|| {
             format!(
                 "there is no secret {name}. Store it: {}",

@@ -52,7 +52,7 @@ pub fn end_leftover(
 /// [`BridgeError`] when the state cannot be read; a change that cannot be completed is logged and stays.
 pub fn complete_changes(store: &BridgeStore) -> Result<(), BridgeError> {
     for name in store.read_state()?.pending.keys() {
-        let Some(lock) = store.try_lock_bridge(name)? else {
+        let Some(lock) = store.try_lock(name)? else {
             continue;
         };
         let completed =

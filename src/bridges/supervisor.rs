@@ -245,7 +245,7 @@ struct BridgeKeeper {
 impl BridgeKeeper {
     async fn take_lock(&mut self) -> Arc<BridgeLock> {
         loop {
-            match self.deps.store.try_lock_bridge(&self.name) {
+            match self.deps.store.try_lock(&self.name) {
                 Ok(Some(lock)) => return Arc::new(lock),
                 Ok(None) => tokio::time::sleep(LOCK_RETRY).await,
                 Err(error) => {

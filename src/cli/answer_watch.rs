@@ -69,7 +69,7 @@ impl<'a> AnswerWatch<'a> {
         loop {
             if in_vain < MAX_FAILED_SOCKETS {
                 let mut brought = false;
-                match self.subscribe_to_answer(&mut brought).await {
+                match self.subscribe(&mut brought).await {
                     Ok(answer) => return Ok(answer),
                     Err(error) => {
                         tracing::debug!(%error, "the subscription to the answer has ended");
@@ -82,7 +82,7 @@ impl<'a> AnswerWatch<'a> {
                 }
             }
             // Poll too: the socket may have failed, or the answer may have gone to a closed one.
-            match self.poll_answer().await {
+            match self.poll().await {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => self.away = None,
                 Err(error) if matches!(error.recovery_action(), RecoveryAction::Retry(_)) => {
@@ -98,10 +98,7 @@ impl<'a> AnswerWatch<'a> {
     }
 
     /// Listens on one socket; sets `brought` once it receives anything.
-    async fn subscribe_to_answer(
-        &mut self,
-        brought: &mut bool,
-    ) -> Result<CallerAnswer, BackendError> {
+    async fn subscribe(&mut self, brought: &mut bool) -> Result<CallerAnswer, BackendError> {
         let Ok(opened) = timeout(SOCKET_OPEN_TIMEOUT, self.caller.open_sync_socket()).await else {
             return Err(BackendError::Function {
                 message: "no socket could be opened in time".to_owned(),
@@ -127,7 +124,7 @@ impl<'a> AnswerWatch<'a> {
             let changes = tokio::select! {
                 changes = socket.next_query_changes() => changes?,
                 () = tokio::time::sleep_until(again_at), if self.show.is_some() => {
-                    self.renew_progress_watch().await?;
+                    self.renew_progress().await?;
                     continue;
                 }
             };
@@ -159,18 +156,18 @@ impl<'a> AnswerWatch<'a> {
     }
 
     /// Polls once, without a socket.
-    async fn poll_answer(&mut self) -> Result<Option<CallerAnswer>, BackendError> {
+    async fn poll(&mut self) -> Result<Option<CallerAnswer>, BackendError> {
         // Query progress before the result, so that it is shown in order.
         if self.show.is_some() {
             if self.watch_renewed_at.elapsed() >= WATCH_RENEWAL_INTERVAL {
-                self.renew_progress_watch().await?;
+                self.renew_progress().await?;
             }
             self.show_remaining_pieces().await?;
         }
         self.caller.fetch_result(self.id).await
     }
 
-    async fn renew_progress_watch(&mut self) -> Result<(), BackendError> {
+    async fn renew_progress(&mut self) -> Result<(), BackendError> {
         self.watch_renewed_at = Instant::now();
         self.caller.watch_progress(self.id).await
     }

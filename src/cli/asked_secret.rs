@@ -39,7 +39,7 @@ pub(super) fn store_and_answer(
     };
     let is_new = store_for_question(home, first, name, value)?;
     let reply = PersonReply::without_text(ApprovalOption::AllowOnce, AnswerPlace::Command);
-    GivenAnswer(reply).store_answer(home, &ApprovalQuestions::in_home(home), first)?;
+    GivenAnswer(reply).store(home, &ApprovalQuestions::in_home(home), first)?;
     Ok(is_new)
 }
 

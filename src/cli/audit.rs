@@ -75,7 +75,7 @@ pub fn record_owner_action(home: &Home, entry: AuditEntry) {
 
 /// Creates a row about an action of the owner now.
 pub fn owner_entry(event: AuditEvent) -> AuditEntry {
-    AuditEntry::new(event, AuditActor::Owner, Clock::system_clock().now_ms())
+    AuditEntry::new(event, AuditActor::Owner, Clock::system().now_ms())
 }
 
 /// Lists or verifies the audit.
@@ -159,7 +159,7 @@ fn show_report(report: &AuditReport) {
 }
 
 fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::Result<Exit> {
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     let within = args
         .within
         .map(|minutes| now_ms - i64::from(minutes) * 60_000);

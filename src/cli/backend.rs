@@ -75,7 +75,7 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
         if context.is_json() {
             console::print_json(&ready);
         } else {
-            let token_file = |name| tokens.token_path(name).display().to_string();
+            let token_file = |name| tokens.path(name).display().to_string();
             let code = ready.pairing_code.as_deref();
             let code = code.unwrap_or("none: no new device is let in");
             let stored = |name| format!("in {}", token_file(name));

@@ -30,11 +30,11 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
     let runtime = command_runtime()?;
     let (id, answer) = runtime.block_on(async {
         let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;
-        if machine.registry.find_tool(tool.as_str()).is_err() {
+        if machine.registry.find(tool.as_str()).is_err() {
             // It may belong to a plugin that was never asked for its tools.
             machine.plugins.reload().await;
         }
-        let schema = machine.registry.find_tool(tool.as_str()).ok().map(|entry| entry.tool_spec().schema.to_value());
+        let schema = machine.registry.find(tool.as_str()).ok().map(|entry| entry.tool_spec().schema.to_value());
         let text = args.call.read_arguments(schema.as_ref())?;
         let uncut = punie_tool::request::redactor_boundaries(&machine.redactor);
         let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };
@@ -90,7 +90,7 @@ async fn execute_local_call(
     args: &str,
     cx: &ToolContext,
 ) -> Result<ToolReply, ToolError> {
-    let entry = machine.registry.find_tool(tool.as_str())?;
+    let entry = machine.registry.find(tool.as_str())?;
     let ready = entry.decode_call(args)?;
     // The person who types this command has approved it.
     let _given_or_asked = machine

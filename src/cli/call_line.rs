@@ -34,7 +34,7 @@ pub fn describe_result(kind: OutcomeKind, code: Option<&str>, end: &CallEnd) -> 
 /// Returns a listener that prints a line per finished call, if stderr is a terminal and the log shows such lines. The
 /// line then replaces that of the log.
 pub fn finished_call_lines(level: LogLevel) -> Option<FinishedCallListener> {
-    if console::stderr_width().is_none() || level.level_filter() < LevelFilter::INFO {
+    if console::stderr_width().is_none() || level.filter() < LevelFilter::INFO {
         return None;
     }
     logging::hide_answered_calls();

@@ -73,7 +73,7 @@ impl CallerAnswer {
     }
 
     /// Returns the text for the model: the result or the error; a JSON result as JSON.
-    pub fn answer_text(&self) -> String {
+    pub fn text(&self) -> String {
         let body = self
             .payload
             .get("result")

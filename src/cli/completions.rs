@@ -204,7 +204,7 @@ fn open_request_ids() -> Vec<CompletionCandidate> {
 fn list_requests(open: bool) -> Vec<CompletionCandidate> {
     let list = || {
         let (_, _, home) = open_existing_home()?;
-        let reader = JournalReader::find_journal(&home.journal_file()).ok()??;
+        let reader = JournalReader::find(&home.journal_file()).ok()??;
         let query = HistoryQuery {
             limit: MAX_REQUESTS,
             open,

@@ -93,7 +93,7 @@ impl CliContext {
     pub fn caller_config(&self) -> anyhow::Result<(Config, Home)> {
         let (mut config, home) = self.config_beside_runner(WorkspaceRule::NotNeeded)?;
         if !self.names_backend()
-            && let Some(url) = EmbeddedBackendAddress::find_address(&home)?
+            && let Some(url) = EmbeddedBackendAddress::find(&home)?
         {
             config.set_embedded_backend(&url);
         }
@@ -193,7 +193,7 @@ impl CliContext {
     pub fn config_with_fault(&self) -> Result<(Config, Option<ConfigError>), ConfigError> {
         let (flags, environment) = (&self.flags, &self.environment);
         let rule = WorkspaceRule::NotNeeded;
-        match Config::load_config(flags, environment, rule) {
+        match Config::load(flags, environment, rule) {
             Ok(config) => Ok((config, None)),
             Err(fault) => {
                 let config = Config::load_without_file(flags, environment, rule)?;
@@ -204,11 +204,7 @@ impl CliContext {
 
     /// Loads the configuration without logging anything.
     pub fn try_config(&self, workspaces: WorkspaceRule) -> anyhow::Result<Config> {
-        Ok(Config::load_config(
-            &self.flags,
-            &self.environment,
-            workspaces,
-        )?)
+        Ok(Config::load(&self.flags, &self.environment, workspaces)?)
     }
 
     /// Loads the configuration, without its file if that has faults: for commands that must work all the same.
@@ -248,7 +244,7 @@ impl CliContext {
         workspaces: WorkspaceRule,
         kept: impl FnOnce(&Config) -> Option<PathBuf>,
     ) -> anyhow::Result<Config> {
-        let config = Config::load_config(&self.flags, &self.environment, workspaces)?;
+        let config = Config::load(&self.flags, &self.environment, workspaces)?;
         Self::start_logging(&config, kept(&config));
         for warning in &config.warnings {
             tracing::warn!("{warning}");
@@ -292,7 +288,7 @@ impl CliContext {
             None
         };
         if let Some(own) = &own
-            && wiring::backend_tokens(config, home)?.backend_id().is_some()
+            && wiring::backend_tokens(config, home)?.id().is_some()
         {
             return Ok(own.clone());
         }
@@ -321,13 +317,13 @@ impl CliContext {
             return Ok(CallerClient::new(functions, token.clone()));
         }
         let tokens = wiring::backend_tokens(config, home)?;
-        let token = match tokens.read_token(TokenName::Approver)? {
-            None => tokens.read_token(TokenName::Caller)?,
+        let token = match tokens.read(TokenName::Approver)? {
+            None => tokens.read(TokenName::Caller)?,
             approver => approver,
         };
         let token = token.ok_or_else(|| {
             let path = BackendTokens::for_backend(home, functions.backend_url())
-                .token_path(TokenName::Caller);
+                .path(TokenName::Caller);
             let text = format!(
                 "no caller token for {}. `punie-runner backend` prints the file with its token at its start: type \
                  PUNIE_CALLER_TOKEN=$(cat FILE) before this command. The operator of a hosted backend makes one. To keep \

@@ -56,7 +56,7 @@ pub fn run_dev(args: &DevArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let home = CliContext::config_home(&config)?;
     let _lock = RunnerLock::try_acquire(&home)?;
     // Before anybody is asked at the terminal.
-    ApprovalQuestions::in_home(&home).close_earlier_questions(&ExpiryClock::default());
+    ApprovalQuestions::in_home(&home).close_earlier(&ExpiryClock::default());
     level_question::ask_about_level(context, &config, &home)?;
     repository_question::ask_about_repositories(context, &config, &home)?;
     let runtime = command_runtime()?;
@@ -113,7 +113,7 @@ pub fn backend_ready_message(
     config: &Config,
 ) -> anyhow::Result<ReadyMessage> {
     let read_token = |name| -> anyhow::Result<String> {
-        let token = tokens.read_token(name)?;
+        let token = tokens.read(name)?;
         Ok(token.map_or_else(String::new, |token| token.expose().clone()))
     };
     Ok(ReadyMessage {
@@ -139,7 +139,7 @@ fn print_ready_message(
         return console::print_json(ready);
     }
     let environment = context.environment();
-    let shown_path = |name| console::shorten_path(&tokens.token_path(name), environment.user_dir());
+    let shown_path = |name| console::shorten_path(&tokens.path(name), environment.user_dir());
     console::print_row("Backend", &ready.url);
     if let Some(device) = &ready.device_id {
         console::print_row("Device", device);

@@ -81,7 +81,7 @@ pub fn run_import(
         parse_sources(&args.sources)?
     };
     run_with(kind, &args.options, context, &|_, _| false, |import| {
-        import.import_sources(&sources)
+        import.run(&sources)
     })
 }
 
@@ -92,7 +92,7 @@ pub fn run_install(args: &InstallArgs, context: &CliContext) -> anyhow::Result<E
     let allow = |plugin: &Plugin, replaces: bool| args.yes || ask_about_plugin(plugin, replaces);
     let kind = DocumentKind::Plugin;
     run_with(kind, &args.options, context, &allow, |import| {
-        import.import_sources(&sources)
+        import.run(&sources)
     })
 }
 
@@ -103,13 +103,13 @@ pub fn run_plugin_update(args: &UpdatePluginsArgs, context: &CliContext) -> anyh
     let allow = |plugin: &Plugin, replaces: bool| args.yes || ask_about_plugin(plugin, replaces);
     let kind = DocumentKind::Plugin;
     run_with(kind, options, context, &allow, |import| {
-        import.update_documents(&args.update.ids)
+        import.update(&args.update.ids)
     })
 }
 
 fn parse_sources(texts: &[String]) -> anyhow::Result<Vec<ImportSource>> {
     let parse = |text: &String| {
-        let source = ImportSource::parse_source(text);
+        let source = ImportSource::parse(text);
         source.map_err(|why| CommandError::with_exit(Exit::Usage, why))
     };
     texts.iter().map(parse).collect()
@@ -149,7 +149,7 @@ pub fn run_update(
     context: &CliContext,
 ) -> anyhow::Result<Exit> {
     run_with(kind, &args.options, context, &|_, _| false, |import| {
-        import.update_documents(&args.ids)
+        import.update(&args.ids)
     })
 }
 
@@ -161,7 +161,7 @@ fn default_sources(kind: DocumentKind, context: &CliContext) -> anyhow::Result<V
         .collect();
     let there = folders.iter().filter(|folder| folder.is_dir());
     let sources: Vec<ImportSource> = there
-        .filter_map(|folder| ImportSource::parse_source(folder.to_str()?).ok())
+        .filter_map(|folder| ImportSource::parse(folder.to_str()?).ok())
         .collect();
     if sources.is_empty() {
         let text = format!(
@@ -192,7 +192,7 @@ fn run_with(
         clone: &clone,
         allow_plugin,
     };
-    let lines = run(DocumentImport::begin_import(&home, kind, options, help)?)?;
+    let lines = run(DocumentImport::begin(&home, kind, options, help)?)?;
     let refused = lines
         .iter()
         .any(|line| line.result == ImportResult::Refused);

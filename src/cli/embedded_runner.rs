@@ -130,7 +130,7 @@ impl EmbeddedRunner {
                 ended = Box::pin(runner.run_until_stopped(stop)) => ended,
             }
         };
-        let ended = Box::pin(processes.serve_runner(stop, running)).await;
+        let ended = Box::pin(processes.serve(stop, running)).await;
         self.backend.stop_server().await;
         Ok(ended?)
     }

@@ -22,11 +22,11 @@ pub fn prepare_tokens(backend: &DevBackend, home: &Home) -> anyhow::Result<Backe
     for (token, name, may) in CALLERS {
         if !is_valid_token(&own, token, backend)? {
             let minted = backend.mint_caller_token(name, may)?;
-            own.write_token(token, &Secret::new(minted))?;
+            own.write(token, &Secret::new(minted))?;
         }
     }
     if !belong_to_backend(&own, backend) {
-        own.write_token(
+        own.write(
             TokenName::Admin,
             &Secret::new(backend.admin_key().to_owned()),
         )?;
@@ -36,7 +36,7 @@ pub fn prepare_tokens(backend: &DevBackend, home: &Home) -> anyhow::Result<Backe
 
 /// Returns whether these were written for this backend: only it has this admin key.
 fn belong_to_backend(tokens: &BackendTokens, backend: &DevBackend) -> bool {
-    let kept = tokens.read_token(TokenName::Admin).ok().flatten();
+    let kept = tokens.read(TokenName::Admin).ok().flatten();
     kept.is_some_and(|kept| kept.expose() == backend.admin_key())
 }
 
@@ -46,20 +46,20 @@ fn is_valid_token(
     token: TokenName,
     backend: &DevBackend,
 ) -> anyhow::Result<bool> {
-    let kept = tokens.read_token(token)?;
+    let kept = tokens.read(token)?;
     Ok(kept.is_some_and(|kept| backend.caller_token_is_valid(kept.expose())))
 }
 
 /// Clears the tokens of another backend at this address. Only an embedded backend can create its tokens anew; callers'
 /// tokens of any other are set aside.
 fn clear_stale_tokens(own: &BackendTokens, backend: &DevBackend) -> anyhow::Result<()> {
-    if own.token_path(TokenName::Admin).exists() {
-        own.clone().remove_tokens()?;
+    if own.path(TokenName::Admin).exists() {
+        own.clone().remove()?;
         return Ok(());
     }
     for (token, ..) in CALLERS {
-        if own.token_path(token).exists() && !is_valid_token(own, token, backend)? {
-            own.set_token_aside(token)?;
+        if own.path(token).exists() && !is_valid_token(own, token, backend)? {
+            own.set_aside(token)?;
         }
     }
     Ok(())
@@ -71,16 +71,16 @@ fn move_earlier_tokens(
     backend: &DevBackend,
     home: &Home,
 ) -> anyhow::Result<()> {
-    for earlier in BackendTokens::for_all_backends(home)? {
+    for earlier in BackendTokens::for_all(home)? {
         if belong_to_backend(&earlier, backend) {
             for (token, ..) in CALLERS {
                 own.move_token_from(&earlier, token)?;
             }
             own.move_token_from(&earlier, TokenName::Admin)?;
-            earlier.remove_tokens()?;
+            earlier.remove()?;
         }
     }
-    let unassigned = BackendTokens::unassigned_tokens(home);
+    let unassigned = BackendTokens::unassigned(home);
     if belong_to_backend(&unassigned, backend) {
         own.move_token_from(&unassigned, TokenName::Admin)?;
         if is_valid_token(&unassigned, TokenName::Caller, backend)? {

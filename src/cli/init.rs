@@ -246,7 +246,7 @@ fn set_broken_file_aside(file: &Path) -> anyhow::Result<()> {
 /// Stores this backend's address for a plain run. Returns false if the file names another one, which stays.
 pub(super) fn store_backend_url(config: &Config, home: &Home, url: &str) -> anyhow::Result<bool> {
     let kept =
-        BackendUrl::parse_url(url).map_err(|cause| CommandError::with_exit(Exit::Config, cause))?;
+        BackendUrl::parse(url).map_err(|cause| CommandError::with_exit(Exit::Config, cause))?;
     let lock = ConfigLock::acquire(home)?;
     if !config.file.exists() {
         let known = KnownSettings {

@@ -28,7 +28,7 @@ pub(super) fn ask_about_level(
         return Ok(());
     }
     let confinement = wiring::build_confinement(config, home, context.environment());
-    let level = command_runtime()?.block_on(confinement.confinement_level());
+    let level = command_runtime()?.block_on(confinement.level());
     let ConfinementLevel::Partial(open) = &level else {
         return Ok(());
     };

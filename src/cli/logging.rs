@@ -85,7 +85,7 @@ fn is_shown_in_logs(meta: &Metadata<'_>) -> bool {
 /// Changes the level of the log of this process.
 pub fn set_log_level(level: LogLevel) {
     for set in LEVEL_SETTERS.lock().iter() {
-        set(level.level_filter());
+        set(level.filter());
     }
 }
 
@@ -97,7 +97,7 @@ type LevelSetter = Box<dyn Fn(LevelFilter) + Send>;
 
 /// Creates a filter whose level can be changed.
 fn live_filter<S: 'static>(level: LogLevel) -> reload::Layer<LevelFilter, S> {
-    let (filter, handle) = reload::Layer::new(level.level_filter());
+    let (filter, handle) = reload::Layer::new(level.filter());
     LEVEL_SETTERS.lock().push(Box::new(move |level| {
         // It fails where another subscriber was installed before.
         let _ = handle.reload(level);

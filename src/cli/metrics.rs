@@ -160,7 +160,7 @@ fn collect_metrics(context: &CliContext) -> anyhow::Result<String> {
         "punie_requests_kept",
         "Requests in the journal, which forgets old ones, by tool and outcome.",
     );
-    if let Some(journal) = JournalReader::find_journal(&home.journal_file())? {
+    if let Some(journal) = JournalReader::find(&home.journal_file())? {
         for (tool, outcome, count) in journal.count_ended_requests()? {
             let _ = writeln!(
                 text.0,

@@ -256,8 +256,5 @@ fn run_helper_program(args: &[OsString]) -> Option<ExitCode> {
         .iter()
         .find(|(name, _)| name == VARIABLE);
     let env_text = env_text.map(|(_, value)| value.as_os_str());
-    Some(
-        shim.run_shim(args, env_text, environment.path_variable())
-            .into(),
-    )
+    Some(shim.run(args, env_text, environment.path_variable()).into())
 }

@@ -87,7 +87,7 @@ enum DevicesCommand {
 
 impl OperatorCommand {
     /// Returns the operator's function and its arguments; `None` for what callers may do as well.
-    fn operator_function(&self) -> Option<(&'static str, Value)> {
+    fn function(&self) -> Option<(&'static str, Value)> {
         Some(match self {
             Self::Callers(CallersCommand::Mint { name, may }) => {
                 let may = match may {
@@ -155,7 +155,7 @@ impl OperatorCommand {
 /// Calls one of the operator's functions.
 pub fn run_operator(args: &OperatorArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let (config, home) = context.caller_config()?;
-    let value = if let Some((path, arguments)) = args.what.operator_function() {
+    let value = if let Some((path, arguments)) = args.what.function() {
         call_with_admin_key(path, &arguments, &config, &home)?
     } else {
         let caller = CliContext::caller_client(&config, &home)?;
@@ -182,8 +182,8 @@ fn call_with_admin_key(
     home: &Home,
 ) -> anyhow::Result<Value> {
     let tokens = wiring::backend_tokens(config, home)?;
-    let key = tokens.read_token(TokenName::Admin)?.ok_or_else(|| {
-        let path = tokens.token_path(TokenName::Admin);
+    let key = tokens.read(TokenName::Admin)?.ok_or_else(|| {
+        let path = tokens.path(TokenName::Admin);
         let text = format!(
             "no admin key. `backend` and `dev` keep theirs in their own home: name that home with --home DIR. A hosted \
              backend's operator uses `npx convex run`, or puts the deployment's key into {} (mode 0600)",
@@ -197,7 +197,7 @@ fn call_with_admin_key(
 }
 
 fn print_devices(devices: &Value) {
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     let row = |device: &Value| {
         let text = |key: &str| console::cell_text(device[key].as_str().unwrap_or_default(), 40);
         let seen = milliseconds(&device["seenAtMs"]);
@@ -230,7 +230,7 @@ fn milliseconds(value: &Value) -> Option<i64> {
 }
 
 fn print_callers(callers: &Value) {
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     let row = |caller: &Value| {
         let name = caller["name"].as_str().unwrap_or_default();
         let may = match caller["may"].as_str() {

@@ -54,7 +54,7 @@ pub fn run_packages(args: &PackagesArgs, context: &CliContext) -> anyhow::Result
         None | Some(PackagesCommand::List) => list_packages(&packages, context.is_json()),
         Some(PackagesCommand::Uninstall(args)) => {
             check_id(&args.id)?;
-            let removed = packages.uninstall_package(args.kind, &args.id, None);
+            let removed = packages.uninstall(args.kind, &args.id, None);
             let receipt = removed.map_err(command_error)?;
             let kind = receipt.kind.as_str();
             if context.is_json() {
@@ -71,7 +71,7 @@ pub fn run_packages(args: &PackagesArgs, context: &CliContext) -> anyhow::Result
         }
         Some(PackagesCommand::Restore(args)) => {
             check_id(&args.id)?;
-            let restored = packages.restore_package(args.kind, &args.id);
+            let restored = packages.restore(args.kind, &args.id);
             let path = restored.map_err(command_error)?.path.display().to_string();
             let kind = args.kind.as_str();
             if context.is_json() {

@@ -68,7 +68,7 @@ struct PauseState {
 pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let home = context.open_home()?;
     let on = SwitchState {
-        since_ms: Clock::system_clock().now_ms(),
+        since_ms: Clock::system().now_ms(),
         reason: args.reason.clone(),
     };
     let switches = OwnerSwitches::in_home(&home);
@@ -180,7 +180,7 @@ pub fn run_resume(args: &ResumeArgs, context: &CliContext) -> anyhow::Result<Exi
             .as_str(),
         );
     }
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     for stop in &answer.stopped {
         console::print_line(&describe_stopped(stop, now_ms));
     }
@@ -263,7 +263,7 @@ fn resume_conversation(
 }
 
 fn pause_state(home: &Home, paused: bool, changed: bool) -> anyhow::Result<PauseState> {
-    let reader = JournalReader::find_journal(&home.journal_file())?;
+    let reader = JournalReader::find(&home.journal_file())?;
     // Of the backend that a runner works for, or worked for last.
     let counts = reader
         .map(|reader| {

@@ -127,7 +127,7 @@ fn give_answer(
 ) -> anyhow::Result<Exit> {
     let approvals = ApprovalQuestions::in_home(home);
     let answer = GivenAnswer(reply);
-    let effect = match answer.store_answer(home, &approvals, question)? {
+    let effect = match answer.store(home, &approvals, question)? {
         AnswerResult::Accepted => Some(answer.wait_for_effect(home, &approvals, question)),
         AnswerResult::TooLate | AnswerResult::SeenInPart => None,
     };
@@ -137,7 +137,7 @@ fn give_answer(
             "accepted": effect.is_some(), "counts": AnswerEffect::counts(effect.as_ref()),
         }));
     } else if let Some(effect) = &effect {
-        console::print_line(&answer.confirm_answer(question, effect));
+        console::print_line(&answer.confirm(question, effect));
     } else {
         console::print_line("The question was answered here before.");
     }
@@ -158,7 +158,7 @@ fn list_questions(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let is_running = RunnerLock::find_holder(home)?.is_some();
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     for question in &open {
         let time = if is_running {
             let left = display_time::format_time_left(question.expires_at_ms, now_ms);

@@ -54,7 +54,7 @@ pub fn find_in_journal(
 /// # Errors
 /// As [`find_in_journal`]; and `@last` without any request.
 pub fn expand_in_journal(home: &Home, typed: &str) -> anyhow::Result<String> {
-    let reader = JournalReader::find_journal(&home.journal_file())?;
+    let reader = JournalReader::find(&home.journal_file())?;
     match find_in_journal(reader.as_ref(), typed)? {
         Some(id) => Ok(id),
         None if typed == LAST => Err(CommandError::with_exit(

@@ -42,7 +42,7 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
     let home = CliContext::config_home(&config)?;
     let _lock = RunnerLock::try_acquire(&home)?;
     // Before anybody is asked at the terminal.
-    ApprovalQuestions::in_home(&home).close_earlier_questions(&ExpiryClock::default());
+    ApprovalQuestions::in_home(&home).close_earlier(&ExpiryClock::default());
     let runtime = runner_runtime()?;
     // Outlives the runtime until the tools' work has ended.
     let bench = ToolThreads::with_own_threads();
@@ -61,7 +61,7 @@ pub fn run_runner(args: &RunArgs, once: bool, context: &CliContext) -> anyhow::R
             once,
         };
         loop {
-            match Box::pin(work.launch_runner(&stop.for_next_runner())).await {
+            match Box::pin(work.launch(&stop.for_next_runner())).await {
                 Err(error) if is_other_backend(&error) && !stop.is_requested() => {
                     tracing::warn!(
                         "starting anew for the backend that answers now; what waits for the other one is kept"
@@ -98,7 +98,7 @@ struct RunnerLaunch<'a> {
 
 impl RunnerLaunch<'_> {
     /// Runs until stopped or until another backend answers, or handles pending requests once.
-    async fn launch_runner(&self, stop: &ShutdownSignal) -> anyhow::Result<Option<OnePassSummary>> {
+    async fn launch(&self, stop: &ShutdownSignal) -> anyhow::Result<Option<OnePassSummary>> {
         let (config, home, editors) = (self.config, self.home, AttachedEditors::default());
         let (code, source) = (self.args.pairing_code.clone(), BackendSource::Configured);
         let assembled = wiring::assemble_runner(
@@ -145,7 +145,7 @@ impl RunnerLaunch<'_> {
             };
             ended.map(|()| None)
         };
-        Ok(Box::pin(processes.serve_runner(stop, running)).await?)
+        Ok(Box::pin(processes.serve(stop, running)).await?)
     }
 }
 

@@ -103,7 +103,7 @@ fn show_or_move_key(home: &Home, to: Option<KeyLocation>, as_json: bool) -> anyh
 }
 
 fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
-    let kept = SecretStore::in_home(home).list_secrets()?;
+    let kept = SecretStore::in_home(home).list()?;
     let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let (skills, _) = load_skills(home, CopyTexts::No);
     for skill in skills.into_iter().filter(|skill| skill.enabled) {
@@ -141,7 +141,7 @@ fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
     if as_json {
         lines.iter().for_each(console::print_json);
     } else {
-        let now_ms = Clock::system_clock().now_ms();
+        let now_ms = Clock::system().now_ms();
         let age = |at: Option<i64>, none: &str| {
             at.map_or_else(
                 || none.to_owned(),
@@ -201,7 +201,7 @@ fn prompt_and_set_secret(home: &Home, name: &str, as_json: bool) -> anyhow::Resu
 }
 
 fn remove_named_secret(home: &Home, name: &str, as_json: bool) -> anyhow::Result<Exit> {
-    let was_there = SecretStore::in_home(home).remove_secret(name)?;
+    let was_there = SecretStore::in_home(home).remove(name)?;
     if !was_there {
         return Err(CommandError::with_exit(
             Exit::Failed,

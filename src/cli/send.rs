@@ -200,7 +200,7 @@ impl AnswerWait<'_> {
         let Some(question) = self.questions.find_about(&self.ask.id) else {
             return false;
         };
-        let is_new = Clock::system_clock().now_ms() < question.asked_at_ms + UNHEARD_QUESTION_MS;
+        let is_new = Clock::system().now_ms() < question.asked_at_ms + UNHEARD_QUESTION_MS;
         if is_new && !self.questions.has_approver() {
             return false;
         }
@@ -277,7 +277,7 @@ impl AnswerWait<'_> {
 
 /// Prints the part of an answer that was not shown while the call ran.
 fn print_rest(shown: &str, answer: &CallerAnswer) -> Exit {
-    let text = answer.answer_text();
+    let text = answer.text();
     let rest = unshown_part(shown, &text);
     if !shown.is_empty() && !shown.ends_with('\n') && !rest.starts_with('\n') {
         console::print_line("");
@@ -331,7 +331,7 @@ fn sign_request(
         .clone()
         .map(ConversationId::parse)
         .transpose()?;
-    let issued_at_ms = Clock::system_clock().now_ms();
+    let issued_at_ms = Clock::system().now_ms();
     let signed = SignedRequest {
         request: &ask.id,
         device,
@@ -385,7 +385,7 @@ pub fn print_answer(id: &RequestId, tool: &str, answer: &CallerAnswer, as_json: 
         }
         console::print_json(&shown);
     } else {
-        print_answer_text(answer, &answer.answer_text());
+        print_answer_text(answer, &answer.text());
         answer.print_notes();
     }
     answer_exit(answer)

@@ -187,7 +187,7 @@ fn ask_consent(consents: &SignalConsents, category: Category) -> anyhow::Result<
 
 fn record(category: Category, act: ConsentAct, text: String) -> ConsentRecord {
     ConsentRecord {
-        at_ms: Clock::system_clock().now_ms(),
+        at_ms: Clock::system().now_ms(),
         category: category.name().to_owned(),
         act,
         text,

@@ -135,7 +135,7 @@ async fn wait_for_answer(
 pub(super) fn end_leftovers(home: &Home) -> anyhow::Result<StopOutcome> {
     let _lock = RunnerLock::try_acquire(home)?;
     let mut outcome = StopOutcome::default();
-    let Some(reader) = JournalReader::find_journal(&home.journal_file())? else {
+    let Some(reader) = JournalReader::find(&home.journal_file())? else {
         return Ok(outcome);
     };
     let mut known = HashSet::new();
@@ -253,7 +253,7 @@ fn is_command_id(id: &str) -> bool {
 
 /// Finds the request that has no answer yet, as people name it.
 fn find_open_call(home: &Home, typed: &str) -> anyhow::Result<String> {
-    let reader = JournalReader::find_journal(&home.journal_file())?;
+    let reader = JournalReader::find(&home.journal_file())?;
     let (id, history) = history::find_request(reader.as_ref(), typed)?;
     let state = history.entry.map(|entry| entry.state);
     if matches!(state, Some(RequestState::Accepted | RequestState::Started)) {
@@ -300,7 +300,7 @@ fn describe_absence(home: &Home, id: &str) -> anyhow::Result<String> {
             command_to_type("pause")
         ));
     }
-    let reader = JournalReader::find_journal(&home.journal_file())?;
+    let reader = JournalReader::find(&home.journal_file())?;
     let rows = reader.map(|reader| reader.list_shell_rows()).transpose()?;
     let is_known = |number: u32| format!("sh_{number}") == id;
     let had_ended = rows.iter().flatten().any(|row| is_known(row.number));

@@ -32,7 +32,7 @@ where
     ) -> fmt::Result {
         let mut sentence = LogSentence::default();
         event.record(&mut sentence);
-        let time = display_time::format_clock(Clock::system_clock().now_ms());
+        let time = display_time::format_clock(Clock::system().now_ms());
         let (dim, strong) = if writer.has_ansi_escapes() {
             (
                 Style::new().effects(Effects::DIMMED),

@@ -108,7 +108,7 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
         Some(name) => {
             let entry = machine
                 .registry
-                .find_tool(name)
+                .find(name)
                 .map_err(|error| CommandError::with_exit(Exit::Failed, error.model_text()))?;
             show_tool(entry.tool_spec(), context.is_json());
         }
@@ -125,7 +125,7 @@ fn describe_caller(caller: &str, rights: Option<&CallerRights>) -> String {
         Some(rights) => format!(
             "The caller {caller:?} has the rights of [{}]: {}.",
             rights.table_name(),
-            rights.describe_rights()
+            rights.describe()
         ),
     }
 }

@@ -93,7 +93,7 @@ fn list_trash(trash: &Trash, as_json: bool) -> anyhow::Result<Exit> {
             console::print_json(&TrashLine::from_trash_entry(kept));
         }
     } else {
-        let now_ms = Clock::system_clock().now_ms();
+        let now_ms = Clock::system().now_ms();
         let rows: Vec<Vec<String>> = all.iter().map(|kept| trash_row(kept, now_ms)).collect();
         let columns = [
             Column::text("WHEN"),

@@ -138,7 +138,7 @@ fn choose_newest(
 /// Returns the tool and the title of a request behind a comma, if the journal knows it.
 fn request_title(home: &Home, request: &str) -> String {
     let read = || {
-        let reader = JournalReader::find_journal(&home.journal_file()).ok()??;
+        let reader = JournalReader::find(&home.journal_file()).ok()??;
         let entry = reader.read_full_history(request).ok()??.entry?;
         let what = format!("{} {}", entry.tool, entry.title.unwrap_or_default());
         Some(format!(", {}", console::cell_text(&what, usize::MAX)))
@@ -177,7 +177,7 @@ fn is_unknown(home: &Home, request: &str) -> bool {
     if uuid::Uuid::parse_str(request).is_ok() {
         return false;
     }
-    let reader = JournalReader::find_journal(&home.journal_file());
+    let reader = JournalReader::find(&home.journal_file());
     reader.is_ok_and(|reader| {
         matches!(
             request_ids::find_in_journal(reader.as_ref(), request),

@@ -40,7 +40,7 @@ struct Outcome {
 /// Removes the service of this home, and the home when told.
 pub fn run_uninstall(args: &UninstallArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let config = context.config_despite_faults()?;
-    let home = Home::find_home(&config.home);
+    let home = Home::find(&config.home);
     if let Some(home) = home.as_ref().filter(|_| args.remove_home) {
         check_key_place(home)?;
         if !args.yes && !args.dry_run && !is_confirmed(home)? {
@@ -128,7 +128,7 @@ fn remove_home(home: Home, config: &Config, context: &CliContext) -> anyhow::Res
 
 /// The backend keeps the device's public key until somebody withdraws it there.
 fn list_device(home: &Home, outcome: &mut Outcome) {
-    if let Ok(Some(identity)) = DeviceIdentity::find_identity(home) {
+    if let Ok(Some(identity)) = DeviceIdentity::find(home) {
         let id = identity.device_id();
         outcome.left.push([
             format!("the device {id} at its backend"),

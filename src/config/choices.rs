@@ -222,7 +222,7 @@ named!(
 
 impl LogLevel {
     /// Returns the level as a `tracing` filter.
-    pub fn level_filter(self) -> LevelFilter {
+    pub fn filter(self) -> LevelFilter {
         match self {
             Self::Off => LevelFilter::OFF,
             Self::Error => LevelFilter::ERROR,

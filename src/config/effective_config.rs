@@ -119,7 +119,7 @@ impl Config {
 
     /// Replaces the backend by the embedded one at this address.
     pub fn set_embedded_backend(&mut self, url: &str) {
-        self.backend.url = BackendUrl::parse_url(url).ok();
+        self.backend.url = BackendUrl::parse(url).ok();
         self.backend.kind = BackendKind::Convex;
         let url = self.backend.url.clone();
         self.replace_setting("backend.url", &url, ValueOrigin::Default);

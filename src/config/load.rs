@@ -30,7 +30,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError`], naming every mistake in the file at once.
-    pub fn load_config(
+    pub fn load(
         flags: &GlobalFlags,
         environment: &ProcessEnvironment,
         rule: WorkspaceRule,
@@ -231,7 +231,7 @@ impl Config {
         if let Some((url, origin)) =
             flag_or_variable(url, "--backend-url", environment, "PUNIE_BACKEND_URL")?
         {
-            let url = Some(BackendUrl::parse_url(&url).map_err(value_error(&origin))?);
+            let url = Some(BackendUrl::parse(&url).map_err(value_error(&origin))?);
             self.replace_setting("backend.url", &url, origin);
             self.configured_url = self.configured_url.take().or_else(|| url.clone());
             self.backend.url = url;

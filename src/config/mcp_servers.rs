@@ -255,7 +255,7 @@ fn check_server(name: &str, written: WrittenServer) -> Result<McpServer, String>
 
 /// Checks an address: encrypted unless it is this machine, and without a password, because addresses are logged.
 fn check_server_url(url: &str) -> Result<(), String> {
-    let address = BackendUrl::parse_url(url)?;
+    let address = BackendUrl::parse(url)?;
     if address.is_websocket() {
         return Err("url must begin with https://".to_owned());
     }

@@ -26,7 +26,7 @@ impl fmt::Debug for ProxySetting {
 
 impl ProxySetting {
     /// Parses the setting. Errors do not repeat the text, because it may hold a password.
-    fn parse_proxy(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text == "none" {
             return Ok(Self::Direct);
@@ -60,7 +60,7 @@ impl ConfigValue for Option<ProxySetting> {
     const WANTED: &'static str = "an address in quotes, or \"none\"";
     const EXAMPLE: &'static str = "\"http://proxy.example.com:8080\"";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-        let parsed = ProxySetting::parse_proxy(read_text(plain)?);
+        let parsed = ProxySetting::parse(read_text(plain)?);
         parsed.map(Some).map_err(ValueError::Invalid)
     }
     fn to_toml(&self) -> Option<String> {
@@ -130,7 +130,7 @@ mod tests {
             ("no_proxy", "c"),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        let setting = setting.map(|text| ProxySetting::parse_proxy(text).expect(text));
+        let setting = setting.map(|text| ProxySetting::parse(text).expect(text));
         ProxyVariables::resolve_proxies(
             setting.as_ref(),
             &ProcessEnvironment::new(variables, None, None),
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_password_is_neither_shown_nor_repeated() {
-        let proxy = ProxySetting::parse_proxy("http://me:hunter2@proxy:3128").expect("a proxy");
+        let proxy = ProxySetting::parse("http://me:hunter2@proxy:3128").expect("a proxy");
         assert_eq!(
             Some(proxy.clone()).to_toml().as_deref(),
             Some("\"http://proxy:3128\"")
@@ -170,7 +170,7 @@ mod tests {
             "hunter2",
             "",
         ] {
-            let refused = ProxySetting::parse_proxy(wrong).expect_err(wrong);
+            let refused = ProxySetting::parse(wrong).expect_err(wrong);
             assert!(!refused.contains("hunter2"), "{refused}");
         }
     }

@@ -38,10 +38,10 @@ impl Config {
     /// Loads the configuration again, with the flags and the environment of the first time.
     ///
     /// # Errors
-    /// As [`Config::load_config`].
+    /// As [`Config::load`].
     pub fn load_again(&self) -> Result<Self, ConfigError> {
         let source = &self.source;
-        Self::load_config(&source.flags, &source.environment, source.rule)
+        Self::load(&source.flags, &source.environment, source.rule)
     }
 
     /// Returns the stamp that the configuration file had when it was read; `None` if it had none that could be read.
@@ -174,7 +174,7 @@ mod tests {
             ..GlobalFlags::default()
         };
         let environment = ProcessEnvironment::new([], None, None);
-        Config::load_config(&flags, &environment, WorkspaceRule::NotNeeded).expect("it is right")
+        Config::load(&flags, &environment, WorkspaceRule::NotNeeded).expect("it is right")
     }
 
     fn keys(changes: &[ChangedSetting]) -> Vec<&'static str> {

@@ -14,7 +14,7 @@ impl BackendUrl {
     ///
     /// # Errors
     /// A sentence for people.
-    pub fn parse_url(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let url = Url::parse(text.trim()).map_err(|error| {
             format!("the address is not a URL ({error}). Write it as https://host")
         })?;
@@ -103,7 +103,7 @@ mod tests {
             (" http://127.0.0.1:3210/ ", "http://127.0.0.1:3210"),
             ("HTTPS://Example.COM/convex/", "https://example.com/convex"),
         ] {
-            assert_eq!(BackendUrl::parse_url(given).expect(given).as_str(), taken);
+            assert_eq!(BackendUrl::parse(given).expect(given).as_str(), taken);
         }
     }
 
@@ -119,7 +119,7 @@ mod tests {
             "https://example.com/?token=hunter2",
             "https://example.com/#hunter2",
         ] {
-            let refused = BackendUrl::parse_url(given).expect_err(given);
+            let refused = BackendUrl::parse(given).expect_err(given);
             assert!(!refused.contains("hunter2"), "{refused}");
         }
     }
@@ -139,13 +139,13 @@ mod tests {
             ("http://[::2]", false),
         ] {
             assert_eq!(
-                BackendUrl::parse_url(given).expect(given).is_loopback(),
+                BackendUrl::parse(given).expect(given).is_loopback(),
                 loopback,
                 "{given}"
             );
         }
         assert!(
-            !BackendUrl::parse_url("https://example.com")
+            !BackendUrl::parse("https://example.com")
                 .expect("good")
                 .is_plaintext_remote()
         );

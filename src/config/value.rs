@@ -154,7 +154,7 @@ impl ConfigValue for Option<BackendUrl> {
     const WANTED: &'static str = "an address in quotes";
     const EXAMPLE: &'static str = "\"https://your-deployment.convex.cloud\"";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-        let parsed = BackendUrl::parse_url(read_text(plain)?);
+        let parsed = BackendUrl::parse(read_text(plain)?);
         parsed.map(Some).map_err(ValueError::Invalid)
     }
     fn to_toml(&self) -> Option<String> {

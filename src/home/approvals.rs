@@ -100,7 +100,7 @@ impl ApprovalQuestions {
         }
     }
 
-    fn question_file(&self, id: &RequestId) -> PathBuf {
+    fn file(&self, id: &RequestId) -> PathBuf {
         self.folder.join(format!("{id}.json"))
     }
 
@@ -126,7 +126,7 @@ impl ApprovalQuestions {
 
     /// Returns whether a question still waits: it is neither closed nor answered here.
     pub fn is_waiting(&self, id: &RequestId) -> bool {
-        self.question_file(id).exists() && !self.answer_file(id).exists()
+        self.file(id).exists() && !self.answer_file(id).exists()
     }
 
     /// Returns whether the person here was shown all of a question's call.
@@ -142,7 +142,7 @@ impl ApprovalQuestions {
     /// # Panics
     /// Never: texts and numbers are always JSON.
     pub fn open_question(&self, question: &OpenQuestion) -> Result<(), HomeError> {
-        let path = self.question_file(&question.id);
+        let path = self.file(&question.id);
         let text = serde_json::to_vec(question).expect("texts and numbers are JSON");
         replace_private_file(&path, &text)
     }
@@ -174,7 +174,7 @@ impl ApprovalQuestions {
             AnswerPlace::Command
         };
         Some(PersonReply {
-            option: ApprovalOption::from_option_name(option),
+            option: ApprovalOption::from_name(option),
             place,
             text,
         })
@@ -182,19 +182,15 @@ impl ApprovalQuestions {
 
     /// Returns whether the runner still works on a question, answered or not.
     pub fn is_open(&self, id: &RequestId) -> bool {
-        self.question_file(id).exists()
+        self.file(id).exists()
     }
 
     /// Removes an answer and its question.
-    pub fn close_question(&self, id: &RequestId) {
+    pub fn close(&self, id: &RequestId) {
         let _lock = self
             .lock_answers()
             .inspect_err(|error| tracing::warn!(%error, "a question is closed without the lock"));
-        for path in [
-            self.answer_file(id),
-            self.question_file(id),
-            self.shown_file(id),
-        ] {
+        for path in [self.answer_file(id), self.file(id), self.shown_file(id)] {
             if let Err(error) = fs::remove_file(&path)
                 && error.kind() != ErrorKind::NotFound
             {
@@ -205,7 +201,7 @@ impl ApprovalQuestions {
 
     /// Removes the questions of an earlier run of the runner. Answers stay for a day by this clock: a question that is asked
     /// again has the same id.
-    pub fn close_earlier_questions(&self, clock: &ExpiryClock) {
+    pub fn close_earlier(&self, clock: &ExpiryClock) {
         let _lock = self
             .lock_answers()
             .inspect_err(|error| tracing::warn!(%error, "questions are closed without the lock"));
@@ -251,7 +247,7 @@ impl ApprovalQuestions {
         ensure_private_file(&self.shown_file(id), b"")?;
         // It may have been closed meanwhile.
         if !self.is_open(id) {
-            self.close_question(id);
+            self.close(id);
         }
         Ok(())
     }
@@ -313,7 +309,7 @@ impl ListedQuestion {
 
 impl Drop for ListedQuestion {
     fn drop(&mut self) {
-        self.questions.close_question(&self.question.id);
+        self.questions.close(&self.question.id);
     }
 }
 
@@ -354,7 +350,7 @@ mod tests {
             let answered = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     while approvals.given_reply(&question.id).is_none() {}
-                    approvals.close_question(&question.id);
+                    approvals.close(&question.id);
                 });
                 approvals.answer_question(&question, &reply)
             });
@@ -378,7 +374,7 @@ mod tests {
             let accepted = std::thread::scope(|scope| {
                 let others = [scope.spawn(answer), scope.spawn(answer)];
                 while approvals.given_reply(&question.id).is_none() {}
-                approvals.close_question(&question.id);
+                approvals.close(&question.id);
                 others
                     .map(|other| other.join().expect("answered"))
                     .iter()
@@ -424,7 +420,7 @@ mod tests {
                 AnswerPlace::Terminal
             ))
         );
-        approvals.close_question(&first.id);
+        approvals.close(&first.id);
         assert_eq!(
             (approvals.open_questions(), approvals.given_reply(&first.id)),
             (vec![second.clone()], None)
@@ -445,10 +441,10 @@ mod tests {
             answer(&second, ApprovalOption::AllowOnce),
             AnswerResult::Accepted
         );
-        approvals.close_question(&second.id);
+        approvals.close(&second.id);
         approvals.record_shown(&second.id).expect("written");
         assert!(!approvals.shown_file(&second.id).exists(), "it is over");
-        approvals.close_earlier_questions(&ExpiryClock::default());
+        approvals.close_earlier(&ExpiryClock::default());
         let left = std::fs::read_dir(&folder).expect("a folder").flatten();
         let left: Vec<_> = left.map(|file| file.file_name()).collect();
         assert_eq!(left, [LOCK_NAME]);

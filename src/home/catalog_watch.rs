@@ -20,7 +20,7 @@ const QUIET_PERIOD: Duration = Duration::from_millis(300);
 /// The longest time before a change is reported, even if events continue.
 const MAX_REPORT_DELAY: Duration = Duration::from_secs(3);
 
-/// The signal of changes. Changes before [`CatalogWatch::open_watch`] returns are not in it, so read the files after
+/// The signal of changes. Changes before [`CatalogWatch::open`] returns are not in it, so read the files after
 /// opening.
 #[derive(Debug)]
 pub struct CatalogWatch {
@@ -39,7 +39,7 @@ struct CatalogFolders {
 
 impl CatalogWatch {
     /// Watches the home's skills, agents and plugins. Lists folders: call it where blocking is allowed.
-    pub fn open_watch(home: &Home) -> (Self, Vec<HomeProblem>) {
+    pub fn open(home: &Home) -> (Self, Vec<HomeProblem>) {
         let (sender, signal) = watch::channel(());
         let watch = FolderWatch::new(move |event| {
             if event.is_none_or(is_change) {
@@ -119,7 +119,7 @@ impl CatalogFolders {
                 .chain(&inner)
                 .filter(|dir| dir.is_dir())
             {
-                if let Err(error) = self.watch.watch_folder(dir) {
+                if let Err(error) = self.watch.watch(dir) {
                     worst = Err(error);
                 }
             }

@@ -88,8 +88,8 @@ impl DeviceIdentity {
         let key = read_signing_key(&home.key_file())?;
         match (record, key) {
             (Some(record), Some(key)) => Self::join_halves(home, record, key, machine),
-            (None, None) => Self::create_identity(home, machine),
-            (None, Some(key)) => Self::finish_identity(home, key),
+            (None, None) => Self::create(home, machine),
+            (None, Some(key)) => Self::finish(home, key),
             (Some(_), None) => Err(HomeError::HalfIdentity {
                 missing: home.key_file(),
                 present: home.device_file(),
@@ -101,7 +101,7 @@ impl DeviceIdentity {
     ///
     /// # Errors
     /// As for [`Self::load_or_create`].
-    pub fn find_identity(home: &Home) -> Result<Option<Self>, HomeError> {
+    pub fn find(home: &Home) -> Result<Option<Self>, HomeError> {
         let record = read_device_record(&home.device_file())?;
         let key = read_signing_key(&home.key_file())?;
         match (record, key) {
@@ -169,7 +169,7 @@ impl DeviceIdentity {
 
     /// The record is written under another name first and renamed last. So a power failure at any moment leaves no
     /// identity, one that can be finished, or a whole one.
-    fn create_identity(home: &Home, machine: &MachineId) -> Result<Self, HomeError> {
+    fn create(home: &Home, machine: &MachineId) -> Result<Self, HomeError> {
         let seed = random_bytes();
         let key = SigningKey::from_bytes(&seed);
         let id = DeviceId::random();
@@ -185,11 +185,11 @@ impl DeviceIdentity {
         let key_file = home.key_file();
         let encoded = STANDARD.encode(seed) + "\n";
         create_private_file(&key_file, encoded.as_bytes())?;
-        Self::finish_identity(home, key)
+        Self::finish(home, key)
     }
 
     /// Renames the unfinished record, if it belongs to this key.
-    fn finish_identity(home: &Home, key: SigningKey) -> Result<Self, HomeError> {
+    fn finish(home: &Home, key: SigningKey) -> Result<Self, HomeError> {
         let (unfinished, finished) = (home.unfinished_device_file(), home.device_file());
         match read_device_record(&unfinished)? {
             Some(record) if record.public_key == encode_public_key(&key) => {

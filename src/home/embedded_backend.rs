@@ -63,7 +63,7 @@ impl EmbeddedBackendAddress {
     ///
     /// # Errors
     /// [`HomeError`] if the file is there and cannot be read.
-    pub fn find_address(home: &Home) -> Result<Option<String>, HomeError> {
+    pub fn find(home: &Home) -> Result<Option<String>, HomeError> {
         let path = home.embedded_backend_file();
         let read = || -> io::Result<Option<String>> {
             let mut file = OpenOptions::new().read(true).open(&path)?;
@@ -90,7 +90,7 @@ mod tests {
     fn an_address_is_found_while_its_backend_serves_and_not_after_it() {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let home = Home::open_home(&folder.path().join("home")).expect("a home");
-        let find = || EmbeddedBackendAddress::find_address(&home).expect("readable");
+        let find = || EmbeddedBackendAddress::find(&home).expect("readable");
         assert_eq!(find(), None);
         let first = EmbeddedBackendAddress::publish(&home, "http://127.0.0.1:1").expect("written");
         assert_eq!(find().as_deref(), Some("http://127.0.0.1:1"));

@@ -57,7 +57,7 @@ impl FolderWatch {
     ///
     /// # Errors
     /// The system cannot, or the folder does not exist.
-    pub fn watch_folder(&self, folder: &Path) -> notify::Result<()> {
+    pub fn watch(&self, folder: &Path) -> notify::Result<()> {
         let folder = folder.canonicalize()?;
         let mut shared = WATCHER.lock();
         let watcher = match &mut *shared {
@@ -75,7 +75,7 @@ impl FolderWatch {
     /// Watches one folder for these events. Reading is never one, because reading a changed file would be the next.
     ///
     /// # Errors
-    /// As [`FolderWatch::watch_folder`].
+    /// As [`FolderWatch::watch`].
     pub fn signal_changes(
         folder: &Path,
         is_change: impl Fn(&Event) -> bool + Send + Sync + 'static,
@@ -86,7 +86,7 @@ impl FolderWatch {
                 sender.send_replace(());
             }
         });
-        watch.watch_folder(folder)?;
+        watch.watch(folder)?;
         Ok(FolderSignal {
             changes,
             _watch: watch,

@@ -45,12 +45,12 @@ impl KeychainEntry {
     }
 
     /// Returns the entry of this name; `None` if the name has other characters than letters and digits.
-    pub fn from_entry_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
         is_plain.then(|| Self(name.to_owned()))
     }
 
-    pub fn entry_name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.0
     }
 
@@ -75,7 +75,7 @@ impl KeychainEntry {
     ///
     /// # Errors
     /// The reason, as part of a sentence.
-    pub fn delete_entry(&self) -> Result<(), String> {
+    pub fn delete(&self) -> Result<(), String> {
         run_keychain_command(&self.keychain_command("clear", None)?).map(drop)
     }
 

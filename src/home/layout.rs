@@ -30,7 +30,7 @@ impl Home {
     }
 
     /// Returns the home in this folder if there is one, without checking or changing it.
-    pub fn find_home(root: &Path) -> Option<Self> {
+    pub fn find(root: &Path) -> Option<Self> {
         root.is_dir().then(|| Self {
             root: root.to_owned(),
         })

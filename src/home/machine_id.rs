@@ -32,28 +32,28 @@ impl MachineId {
             .iter()
             .any(|mark| std::path::Path::new(mark).exists())
         {
-            return Self::unknown_machine();
+            return Self::unknown();
         }
         let places = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
         places
             .iter()
             .find_map(|place| std::fs::read_to_string(place).ok())
-            .map_or(Self::unknown_machine(), |id| Self::from_machine_id(&id))
+            .map_or(Self::unknown(), |id| Self::from_id(&id))
     }
 
     /// Returns an unknown machine, because this system is not supported.
     #[cfg(not(target_os = "linux"))]
     pub fn detect_machine() -> Self {
-        Self::unknown_machine()
+        Self::unknown()
     }
 
     /// Returns a machine without an id.
-    pub fn unknown_machine() -> Self {
+    pub fn unknown() -> Self {
         Self(None)
     }
 
     /// Returns the machine of this id. An id that is not set yet counts as none.
-    pub fn from_machine_id(id: &str) -> Self {
+    pub fn from_id(id: &str) -> Self {
         let id = id.trim();
         Self((!id.is_empty() && id != "uninitialized").then(|| id.to_owned()))
     }

@@ -47,7 +47,7 @@ impl MountedSecrets {
     ///
     /// # Errors
     /// [`HomeError`] when a file cannot be written; all files are removed then.
-    pub fn write_mounted_secrets(
+    pub fn write(
         home: &Home,
         mut variables: Vec<(String, Secret<String>)>,
         files: Vec<MountedSecretFile>,
@@ -58,7 +58,7 @@ impl MountedSecrets {
                 folder: None,
             });
         }
-        let folder = MountFolder::create_mount_folder(&home.mounts_dir())?;
+        let folder = MountFolder::create(&home.mounts_dir())?;
         for MountedSecretFile {
             path,
             variable,
@@ -84,14 +84,14 @@ impl MountedSecrets {
     }
 
     /// Returns the variables: secrets, and the paths of the files.
-    pub fn secret_variables(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.variables
             .iter()
             .map(|(name, value)| (name.as_str(), value.expose().as_str()))
     }
 
     /// Returns the folder of the files, if there are any.
-    pub fn secrets_folder(&self) -> Option<&Path> {
+    pub fn folder(&self) -> Option<&Path> {
         self.folder.as_ref().map(|folder| folder.path.as_path())
     }
 }
@@ -144,7 +144,7 @@ struct MountFolder {
 }
 
 impl MountFolder {
-    fn create_mount_folder(place: &Path) -> Result<Self, HomeError> {
+    fn create(place: &Path) -> Result<Self, HomeError> {
         let _turn = lock_mounts(place)?;
         // Files that another process could not remove must not wait for the next start of the runner.
         if let Err(cause) = remove_unlocked_folders(place) {

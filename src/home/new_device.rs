@@ -29,10 +29,10 @@ pub fn set_identity_aside(home: &Home) -> Result<Vec<PathBuf>, HomeError> {
     let journal = home.journal_file();
     let beside = |ending: &str| PathBuf::from(format!("{}{ending}", journal.display()));
     let mut files = vec![beside(""), beside("-wal"), beside("-shm")];
-    let sessions = BackendTokens::for_all_backends(home)?
+    let sessions = BackendTokens::for_all(home)?
         .into_iter()
-        .chain([BackendTokens::unassigned_tokens(home)]);
-    files.extend(sessions.map(|tokens| tokens.token_path(TokenName::Device)));
+        .chain([BackendTokens::unassigned(home)]);
+    files.extend(sessions.map(|tokens| tokens.path(TokenName::Device)));
     files.extend([
         home.key_file(),
         home.unfinished_device_file(),

@@ -59,7 +59,7 @@ impl OwnerSwitches {
     pub fn add_journal_notice(&self, text: &str) -> Result<(), HomeError> {
         tracing::error!("{text} `{}` acknowledges this", command_to_type("ack"));
         let notice = OwnerNotice {
-            at_ms: Clock::system_clock().now_ms(),
+            at_ms: Clock::system().now_ms(),
             path: String::new(),
             request: None,
             text: text.to_owned(),

@@ -33,7 +33,7 @@ pub struct RunnerPeople(Arc<OnceLock<Arc<dyn AskPeople>>>);
 
 impl RunnerPeople {
     /// Sets the way of this runner.
-    pub fn set_people(&self, people: Arc<dyn AskPeople>) {
+    pub fn set(&self, people: Arc<dyn AskPeople>) {
         // A process has one runner.
         let _ = self.0.set(people);
     }

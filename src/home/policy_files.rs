@@ -50,7 +50,7 @@ impl PolicyFile {
     }
 
     /// Returns its path.
-    pub fn policy_path(&self) -> &std::path::Path {
+    pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
@@ -78,7 +78,7 @@ impl PolicyFile {
                 }
             }
         }
-        match self.read_policy_text() {
+        match self.read_text() {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -86,7 +86,7 @@ impl PolicyFile {
     }
 
     /// Reads the content of the file.
-    fn read_policy_text(&self) -> io::Result<String> {
+    fn read_text(&self) -> io::Result<String> {
         let invalid = |text: &str| Err(io::Error::new(ErrorKind::InvalidData, text));
         let file = file_modes::open_nonblocking(&self.path, true)?;
         if !file.metadata()?.is_file() {
@@ -141,7 +141,7 @@ impl PolicyFile {
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
-    pub fn write_policy(&self, text: &str) -> Result<(), HomeError> {
+    pub fn write(&self, text: &str) -> Result<(), HomeError> {
         let readers = if self.path.exists() {
             Readers::AsBefore
         } else {
@@ -187,7 +187,7 @@ impl GrantFiles {
         }
     }
 
-    fn grant_file(&self, id: &str) -> PathBuf {
+    fn file(&self, id: &str) -> PathBuf {
         self.folder.join(format!("{id}.json"))
     }
 
@@ -199,13 +199,13 @@ impl GrantFiles {
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written.
-    pub fn store_grant(&self, id: &str, text: &[u8]) -> Result<(), HomeError> {
-        let path = self.grant_file(id);
+    pub fn store(&self, id: &str, text: &[u8]) -> Result<(), HomeError> {
+        let path = self.file(id);
         create_private_file(&path, text)
     }
 
     /// Returns the texts of all grants, used up or not.
-    pub fn grant_texts(&self) -> Vec<Vec<u8>> {
+    pub fn texts(&self) -> Vec<Vec<u8>> {
         let files = fs::read_dir(&self.folder)
             .into_iter()
             .flatten()
@@ -232,7 +232,7 @@ impl GrantFiles {
 
     /// Uses a grant up for this request, durably. Returns whether the grant belongs to this request; a repeated call
     /// gives the same answer.
-    pub fn claim_grant(&self, id: &str, request: &RequestId) -> bool {
+    pub fn claim(&self, id: &str, request: &RequestId) -> bool {
         match durable::create_file(
             &self.used_marker(id),
             request.as_str().as_bytes(),
@@ -250,9 +250,9 @@ impl GrantFiles {
     }
 
     /// Removes a grant.
-    pub fn remove_grant(&self, id: &str) {
+    pub fn remove(&self, id: &str) {
         // The grant first, because the other file is ignored without it.
-        for path in [self.grant_file(id), self.used_marker(id)] {
+        for path in [self.file(id), self.used_marker(id)] {
             if let Err(error) = fs::remove_file(&path)
                 && error.kind() != ErrorKind::NotFound
             {
@@ -273,19 +273,16 @@ mod tests {
             folder: folder.path().to_owned(),
         };
         let request = |text: &str| RequestId::parse(text).expect("an id");
-        grants.store_grant("g1", b"{}").expect("written");
+        grants.store("g1", b"{}").expect("written");
         assert_eq!(
-            (grants.grant_texts(), grants.used_by("g1")),
+            (grants.texts(), grants.used_by("g1")),
             (vec![b"{}".to_vec()], None)
         );
-        assert!(grants.claim_grant("g1", &request("a")) && grants.claim_grant("g1", &request("a")));
-        assert!(!grants.claim_grant("g1", &request("b")));
+        assert!(grants.claim("g1", &request("a")) && grants.claim("g1", &request("a")));
+        assert!(!grants.claim("g1", &request("b")));
         assert_eq!(grants.used_by("g1").as_deref(), Some("a"));
-        grants.remove_grant("g1");
-        assert_eq!(
-            (grants.grant_texts().len(), grants.used_by("g1")),
-            (0, None)
-        );
+        grants.remove("g1");
+        assert_eq!((grants.texts().len(), grants.used_by("g1")), (0, None));
     }
 
     #[cfg(unix)]
@@ -299,13 +296,12 @@ mod tests {
         };
         let file = at("policy.toml");
         assert_eq!(file.read_settled().expect("nothing is there"), (None, None));
-        file.write_policy("default = \"ask\"").expect("written");
+        file.write("default = \"ask\"").expect("written");
         assert_eq!(
             file.read_settled().expect("read").0.as_deref(),
             Some("default = \"ask\"")
         );
-        fs::set_permissions(file.policy_path(), fs::Permissions::from_mode(0o666))
-            .expect("opened up");
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o666)).expect("opened up");
         assert_eq!(
             file.read_checked().expect_err("others may write it").kind(),
             ErrorKind::PermissionDenied
@@ -314,16 +310,14 @@ mod tests {
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(
             rustix::fs::CWD,
-            pipe.policy_path(),
+            pipe.path(),
             rustix::fs::FileType::Fifo,
             mode,
             0,
         )
         .expect("made");
         let large = at("large");
-        large
-            .write_policy(&" ".repeat(1024 * 1024 + 1))
-            .expect("written");
+        large.write(&" ".repeat(1024 * 1024 + 1)).expect("written");
         for (file, words) in [(&pipe, "is no file"), (&large, "larger than 1 MiB")] {
             let error = file.read_checked().expect_err(words);
             assert!(
@@ -332,14 +326,14 @@ mod tests {
             );
         }
         let link = at("link");
-        std::os::unix::fs::symlink(file.policy_path(), link.policy_path()).expect("linked");
+        std::os::unix::fs::symlink(file.path(), link.path()).expect("linked");
         assert_eq!(
             link.read_checked()
                 .expect_err("others may write what it leads to")
                 .kind(),
             ErrorKind::PermissionDenied
         );
-        fs::set_permissions(file.policy_path(), fs::Permissions::from_mode(0o600)).expect("closed");
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).expect("closed");
         assert_eq!(
             link.read_checked().expect("read").as_deref(),
             Some("default = \"ask\"")
@@ -353,7 +347,7 @@ mod tests {
                 .kind(),
             ErrorKind::PermissionDenied
         );
-        fs::remove_file(file.policy_path()).expect("removed");
+        fs::remove_file(file.path()).expect("removed");
         assert_eq!(
             link.read_checked()
                 .expect_err("rules that are gone are not none")

@@ -96,7 +96,7 @@ impl SecretStore {
     ///
     /// # Errors
     /// [`HomeError`] when the file or its key is damaged, missing, or open to others.
-    pub fn list_secrets(&self) -> Result<Vec<SecretEntry>, HomeError> {
+    pub fn list(&self) -> Result<Vec<SecretEntry>, HomeError> {
         let uses = self.read_uses();
         let entry = |(name, stored): (String, StoredSecret)| SecretEntry {
             used_at_ms: uses.get(&name).copied(),
@@ -111,7 +111,7 @@ impl SecretStore {
     ///
     /// # Errors
     /// As above.
-    pub fn get_secret(&self, name: &str) -> Result<Option<Secret<String>>, HomeError> {
+    pub fn get(&self, name: &str) -> Result<Option<Secret<String>>, HomeError> {
         Ok(self
             .read_secrets()?
             .0
@@ -123,7 +123,7 @@ impl SecretStore {
     ///
     /// # Errors
     /// As above.
-    pub fn secret_values(&self) -> Result<Vec<Secret<String>>, HomeError> {
+    pub fn values(&self) -> Result<Vec<Secret<String>>, HomeError> {
         Ok(self
             .read_secrets()?
             .0
@@ -159,20 +159,20 @@ impl SecretStore {
             asked: asked.or_else(|| all.get(name)?.asked.clone()),
         };
         let is_new = all.insert(name.to_owned(), stored).is_none();
-        self.write_secrets(&all, key)?;
+        self.write(&all, key)?;
         Ok(is_new)
     }
 
     /// Removes this name. Returns whether it existed.
     ///
     /// # Errors
-    /// As [`SecretStore::list_secrets`], and when the file cannot be written.
-    pub fn remove_secret(&self, name: &str) -> Result<bool, HomeError> {
+    /// As [`SecretStore::list`], and when the file cannot be written.
+    pub fn remove(&self, name: &str) -> Result<bool, HomeError> {
         let _writing = runner_lock::lock_exclusively(&self.lock)?;
         let (mut all, key) = self.read_secrets()?;
         let was_there = all.remove(name).is_some();
         if was_there {
-            self.write_secrets(&all, key)?;
+            self.write(&all, key)?;
         }
         Ok(was_there)
     }
@@ -212,14 +212,14 @@ impl SecretStore {
     /// Moves the key to this place, or creates it there. Returns whether the place changed.
     ///
     /// # Errors
-    /// [`HomeError::Keychain`] if the keychain does not store or return it, and as [`SecretStore::list_secrets`]. The
+    /// [`HomeError::Keychain`] if the keychain does not store or return it, and as [`SecretStore::list`]. The
     /// key is then still in its old place.
     pub fn move_key_to(&self, place: KeyPlace) -> Result<bool, HomeError> {
         let _writing = runner_lock::lock_exclusively(&self.lock)?;
-        let stored = self.key.read_key_file()?;
+        let stored = self.key.read()?;
         if stored
             .as_ref()
-            .map_or(KeyPlace::File, KeyFileContent::key_location)
+            .map_or(KeyPlace::File, KeyFileContent::location)
             == place
         {
             return Ok(false);
@@ -227,17 +227,17 @@ impl SecretStore {
         // The keychain may ask a person, so it is asked once.
         let key = stored
             .as_ref()
-            .map(|stored| self.key.resolve_key(stored))
+            .map(|stored| self.key.resolve(stored))
             .transpose()?;
         // A missing or wrong key is not moved, because that would hide the fault.
         if let Some(text) = read_secret_text(&self.file)? {
-            self.unseal_secrets(&text, key)?;
+            self.unseal(&text, key)?;
         }
         self.key.move_to(place, stored.zip(key)).map(|()| true)
     }
 
     /// Watches the file for changes; `None` if the system cannot.
-    pub fn watch_secrets(&self) -> Option<FolderSignal> {
+    pub fn watch(&self) -> Option<FolderSignal> {
         let folder = self.file.parent().unwrap_or(Path::new("."));
         FolderWatch::signal_changes(folder, |_| true)
             .inspect_err(|error| {
@@ -252,25 +252,25 @@ impl SecretStore {
             return Ok((SecretMap::new(), None));
         };
         let key = self.key.read_sealing_key()?;
-        Ok((self.unseal_secrets(&text, key)?, key))
+        Ok((self.unseal(&text, key)?, key))
     }
 
-    fn unseal_secrets(&self, text: &str, key: Option<SealingKey>) -> Result<SecretMap, HomeError> {
+    fn unseal(&self, text: &str, key: Option<SealingKey>) -> Result<SecretMap, HomeError> {
         let Some(key) = key else {
-            return Err(self.damaged_secrets(format!(
+            return Err(self.damaged(format!(
                 "its key {} is gone, and without it nobody can read it",
                 self.key.path().display()
             )));
         };
-        let plain = sealed_text::open_sealed(&key, text)
-            .map_err(|why| self.damaged_secrets(why.to_owned()))?;
+        let plain =
+            sealed_text::open_sealed(&key, text).map_err(|why| self.damaged(why.to_owned()))?;
         serde_json::from_slice(&plain)
-            .map_err(|_| self.damaged_secrets("what is sealed in it cannot be read".to_owned()))
+            .map_err(|_| self.damaged("what is sealed in it cannot be read".to_owned()))
     }
 
     /// Writes all secrets, with the key that [`SecretStore::read_secrets`] returned. Only called after that read, so
     /// that an unreadable file is never overwritten.
-    fn write_secrets(&self, all: &SecretMap, key: Option<SealingKey>) -> Result<(), HomeError> {
+    fn write(&self, all: &SecretMap, key: Option<SealingKey>) -> Result<(), HomeError> {
         let key = match key.map_or_else(|| self.key.read_sealing_key(), |key| Ok(Some(key)))? {
             Some(key) => key,
             None => self.key.create_sealing_key()?,
@@ -280,7 +280,7 @@ impl SecretStore {
         replace_private_file(&self.file, text.as_bytes())
     }
 
-    fn damaged_secrets(&self, why: String) -> HomeError {
+    fn damaged(&self, why: String) -> HomeError {
         HomeError::Damaged {
             path: self.file.clone(),
             why,

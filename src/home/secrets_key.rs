@@ -51,7 +51,7 @@ impl KeyFileContent {
         }
     }
 
-    pub fn key_location(&self) -> KeyPlace {
+    pub fn location(&self) -> KeyPlace {
         match self {
             Self::InFile(_) => KeyPlace::File,
             Self::InKeychain(_) => KeyPlace::Keychain,
@@ -78,8 +78,8 @@ impl SecretsKeyFile {
 
     /// Returns the current or future place of the key.
     pub fn current_place(&self) -> Result<KeyPlace, HomeError> {
-        let stored = self.read_key_file()?;
-        Ok(stored.map_or(KeyPlace::File, |stored| stored.key_location()))
+        let stored = self.read()?;
+        Ok(stored.map_or(KeyPlace::File, |stored| stored.location()))
     }
 
     /// Moves the key to this place, or creates it there. Called under the lock, and only for another place. `before` is
@@ -99,7 +99,7 @@ impl SecretsKeyFile {
         };
         let text = entry.as_ref().map_or_else(
             || STANDARD.encode(key),
-            |entry| format!("{KEYCHAIN_PREFIX}{}", entry.entry_name()),
+            |entry| format!("{KEYCHAIN_PREFIX}{}", entry.name()),
         );
         let text = text + "\n";
         let written = replace_private_file(&self.path, text.as_bytes());
@@ -121,13 +121,11 @@ impl SecretsKeyFile {
 
     /// Returns the key, if there is one.
     pub fn read_sealing_key(&self) -> Result<Option<SealingKey>, HomeError> {
-        self.read_key_file()?
-            .map(|stored| self.resolve_key(&stored))
-            .transpose()
+        self.read()?.map(|stored| self.resolve(&stored)).transpose()
     }
 
     /// Returns the key that the file holds, or that the keychain has for it.
-    pub fn resolve_key(&self, stored: &KeyFileContent) -> Result<SealingKey, HomeError> {
+    pub fn resolve(&self, stored: &KeyFileContent) -> Result<SealingKey, HomeError> {
         match stored {
             KeyFileContent::InFile(key) => Ok(*key),
             KeyFileContent::InKeychain(entry) => self.read_from_keychain(entry),
@@ -137,7 +135,7 @@ impl SecretsKeyFile {
     /// Deletes those keychain entries that the key's file does not name. Writing may have failed after the file was
     /// replaced, so the file is read again.
     fn delete_unnamed_entries(&self, entries: impl Iterator<Item = KeychainEntry>) {
-        let Ok(now) = self.read_key_file() else {
+        let Ok(now) = self.read() else {
             return;
         };
         let named = now.and_then(KeyFileContent::into_keychain_entry);
@@ -147,14 +145,14 @@ impl SecretsKeyFile {
     }
 
     /// Reads the key's file, if there is one.
-    pub fn read_key_file(&self) -> Result<Option<KeyFileContent>, HomeError> {
+    pub fn read(&self) -> Result<Option<KeyFileContent>, HomeError> {
         let Some(text) = read_secret_text(&self.path)? else {
             return Ok(None);
         };
         // The error must not show the text, which may be most of a key.
         let (stored, why) = match text.strip_prefix(KEYCHAIN_PREFIX) {
             Some(name) => (
-                KeychainEntry::from_entry_name(name.trim()).map(KeyFileContent::InKeychain),
+                KeychainEntry::from_name(name.trim()).map(KeyFileContent::InKeychain),
                 "it names no entry of the keychain",
             ),
             None => (
@@ -200,7 +198,7 @@ impl SecretsKeyFile {
 }
 
 fn delete_keychain_entry(entry: &KeychainEntry) {
-    if let Err(why) = entry.delete_entry() {
+    if let Err(why) = entry.delete() {
         tracing::warn!(
             why,
             "the keychain keeps a key of the secrets that is not needed"

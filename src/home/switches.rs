@@ -95,7 +95,7 @@ impl OwnerSwitches {
     }
 
     /// Watches the switches for changes; `None` if the system cannot.
-    pub fn watch_switches(&self) -> Option<FolderSignal> {
+    pub fn watch(&self) -> Option<FolderSignal> {
         FolderWatch::signal_changes(&self.folder, |_| true)
             .inspect_err(|error| {
                 tracing::warn!(%error, "the owner's switches are only looked at now and then");

@@ -80,14 +80,14 @@ impl ThreadStore {
     }
 
     /// Returns the file of a thread; `None` for an invalid id. The grammar of ids keeps the file in the folder.
-    fn thread_file(&self, id: &str) -> Option<PathBuf> {
+    fn file(&self, id: &str) -> Option<PathBuf> {
         RequestId::parse(id)
             .ok()
             .map(|id| self.folder.join(format!("{id}.jsonl")))
     }
 
     /// Begins a thread, and removes the oldest ones if there are too many.
-    pub fn begin_thread(&self, id: &str) {
+    pub fn begin(&self, id: &str) {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let age = |file: &fs::DirEntry| {
             file.metadata()
@@ -114,12 +114,10 @@ impl ThreadStore {
     pub fn append_event(&self, id: &str, event: &ThreadEvent) {
         let line =
             |event: &ThreadEvent| serde_json::to_string(event).expect("texts are JSON") + "\n";
-        let before = self
-            .thread_file(id)
-            .and_then(|path| fs::metadata(path).ok());
+        let before = self.file(id).and_then(|path| fs::metadata(path).ok());
         if before.is_some_and(|file| file.len() > LARGEST)
-            && let Some(thread) = self.read_thread(id)
-            && let Some(path) = self.thread_file(id)
+            && let Some(thread) = self.read(id)
+            && let Some(path) = self.file(id)
         {
             let attached = thread.attached.map(ThreadEvent::Attached);
             let text: String = thread
@@ -137,7 +135,7 @@ impl ThreadStore {
     }
 
     fn append_text(&self, id: &str, text: &str) {
-        let Some(path) = self.thread_file(id) else {
+        let Some(path) = self.file(id) else {
             return;
         };
         let opened = open_private_file(&path, |options| options.append(true).create(true));
@@ -147,8 +145,8 @@ impl ThreadStore {
     }
 
     /// Reads a thread; `None` if there is none of this id. Unreadable lines are skipped.
-    pub fn read_thread(&self, id: &str) -> Option<StoredThread> {
-        let text = fs::read(self.thread_file(id)?).ok()?;
+    pub fn read(&self, id: &str) -> Option<StoredThread> {
+        let text = fs::read(self.file(id)?).ok()?;
         let mut thread = StoredThread::default();
         for event in parse_json_lines(&text) {
             match event {
@@ -176,12 +174,9 @@ mod tests {
         };
         fs::create_dir(&threads.folder).expect("a folder");
         fs::write(folder.path().join("other.jsonl"), "").expect("written");
-        assert_eq!(
-            (threads.read_thread("t1"), threads.read_thread("../other")),
-            (None, None)
-        );
-        threads.begin_thread("t1");
-        assert_eq!(threads.read_thread("t1"), Some(StoredThread::default()));
+        assert_eq!((threads.read("t1"), threads.read("../other")), (None, None));
+        threads.begin("t1");
+        assert_eq!(threads.read("t1"), Some(StoredThread::default()));
         let talk = ThreadAttachment {
             conversation_id: ConversationId::parse("talk").ok(),
         };
@@ -196,7 +191,7 @@ mod tests {
             threads.append_event("t1", &call(n));
         }
         threads.append_text("t1", "{ torn");
-        let thread = threads.read_thread("t1").expect("it is there");
+        let thread = threads.read("t1").expect("it is there");
         assert_eq!(
             (thread.calls.len(), &thread.calls[0]),
             (MOST_CALLS, &call(1))
@@ -204,12 +199,9 @@ mod tests {
         assert_eq!(thread.attached, Some(talk));
         threads.append_text("t1", "\n");
         threads.append_event("t1", &ThreadEvent::Stopped);
-        assert_eq!(
-            threads.read_thread("t1").expect("it is there").attached,
-            None
-        );
+        assert_eq!(threads.read("t1").expect("it is there").attached, None);
         for n in 0..MOST_THREADS + 5 {
-            threads.begin_thread(&format!("u{n}"));
+            threads.begin(&format!("u{n}"));
         }
         assert_eq!(
             fs::read_dir(&threads.folder).expect("a folder").count(),

@@ -78,7 +78,7 @@ impl BackendTokens {
     ///
     /// # Errors
     /// [`HomeError`] when the folder cannot be read.
-    pub fn for_all_backends(home: &Home) -> Result<Vec<Self>, HomeError> {
+    pub fn for_all(home: &Home) -> Result<Vec<Self>, HomeError> {
         let dir = home.tokens_dir();
         let failed = HomeError::unreadable(&dir);
         let entries = std::fs::read_dir(&dir)
@@ -92,7 +92,7 @@ impl BackendTokens {
     }
 
     /// Returns the tokens of an earlier version, which stored them without a backend.
-    pub fn unassigned_tokens(home: &Home) -> Self {
+    pub fn unassigned(home: &Home) -> Self {
         Self {
             dir: home.tokens_dir(),
         }
@@ -104,11 +104,11 @@ impl BackendTokens {
     /// # Errors
     /// [`HomeError::Unwritable`].
     pub fn adopt_unassigned(&self, home: &Home) -> Result<(), HomeError> {
-        let before = Self::unassigned_tokens(home);
+        let before = Self::unassigned(home);
         for name in ALL.into_iter().filter(|name| *name != TokenName::Admin) {
             self.move_token_from(&before, name)?;
-            if before.token_path(name).is_file() && name != TokenName::Device {
-                let (unused, used) = (before.token_path(name), self.token_path(name));
+            if before.path(name).is_file() && name != TokenName::Device {
+                let (unused, used) = (before.path(name), self.path(name));
                 tracing::warn!(unused = %unused.display(), used = %used.display(), "a token is not used, because there is one already");
             }
         }
@@ -120,11 +120,11 @@ impl BackendTokens {
     /// # Errors
     /// [`HomeError::Unwritable`].
     pub fn move_token_from(&self, other: &Self, name: TokenName) -> Result<(), HomeError> {
-        let (from, to) = (other.token_path(name), self.token_path(name));
+        let (from, to) = (other.path(name), self.path(name));
         if !from.is_file() || to.exists() {
             return Ok(());
         }
-        self.ensure_backend_dir()?;
+        self.ensure_dir()?;
         std::fs::rename(&from, &to).map_err(HomeError::unwritable(&to))
     }
 
@@ -132,8 +132,8 @@ impl BackendTokens {
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
-    pub fn set_token_aside(&self, name: TokenName) -> Result<(), HomeError> {
-        let path = self.token_path(name);
+    pub fn set_aside(&self, name: TokenName) -> Result<(), HomeError> {
+        let path = self.path(name);
         let mut named = (1..1_000).map(|n| self.dir.join(format!("{}.old-{n}", name.as_str())));
         let aside = named
             .find(|path| !path.exists())
@@ -145,12 +145,12 @@ impl BackendTokens {
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
-    pub fn remove_tokens(self) -> Result<(), HomeError> {
+    pub fn remove(self) -> Result<(), HomeError> {
         std::fs::remove_dir_all(&self.dir).map_err(HomeError::unwritable(&self.dir))
     }
 
     /// Returns the id of the deployment that answered here last, if it sent one.
-    pub fn backend_id(&self) -> Option<String> {
+    pub fn id(&self) -> Option<String> {
         let path = self.dir.join(BACKEND_ID);
         let mut id = String::new();
         let file = file_modes::open_secret_file(&path).ok().flatten()?;
@@ -162,11 +162,11 @@ impl BackendTokens {
     ///
     /// # Errors
     /// [`HomeError::Unwritable`].
-    pub fn write_backend_id(&self, id: &str) -> Result<(), HomeError> {
-        if self.backend_id().as_deref() == Some(id) {
+    pub fn write_id(&self, id: &str) -> Result<(), HomeError> {
+        if self.id().as_deref() == Some(id) {
             return Ok(());
         }
-        self.ensure_backend_dir()?;
+        self.ensure_dir()?;
         let path = self.dir.join(BACKEND_ID);
         replace_private_file(&path, id.as_bytes())
     }
@@ -174,12 +174,12 @@ impl BackendTokens {
     /// Reads every token that can be read.
     ///
     /// # Errors
-    /// As [`BackendTokens::read_token`], except that an invalid session token is skipped, because the next session
+    /// As [`BackendTokens::read`], except that an invalid session token is skipped, because the next session
     /// replaces it.
-    pub fn read_all_tokens(&self) -> Result<Vec<Secret<String>>, HomeError> {
+    pub fn read_all(&self) -> Result<Vec<Secret<String>>, HomeError> {
         let mut known = Vec::new();
         for name in ALL {
-            match self.read_token(name) {
+            match self.read(name) {
                 Ok(token) => known.extend(token),
                 Err(error @ HomeError::Damaged { .. }) if name == TokenName::Device => {
                     tracing::warn!(%error, "a new session will be opened");
@@ -190,12 +190,12 @@ impl BackendTokens {
         Ok(known)
     }
 
-    fn ensure_backend_dir(&self) -> Result<(), HomeError> {
+    fn ensure_dir(&self) -> Result<(), HomeError> {
         file_modes::ensure_dir(&self.dir, FolderAccess::OwnerOnly)
     }
 
     /// Returns the token's path, for messages.
-    pub fn token_path(&self, name: TokenName) -> PathBuf {
+    pub fn path(&self, name: TokenName) -> PathBuf {
         self.dir.join(name.as_str())
     }
 
@@ -203,8 +203,8 @@ impl BackendTokens {
     ///
     /// # Errors
     /// [`HomeError`] when others may read the file, or it has no usable token.
-    pub fn read_token(&self, name: TokenName) -> Result<Option<Secret<String>>, HomeError> {
-        let path = self.token_path(name);
+    pub fn read(&self, name: TokenName) -> Result<Option<Secret<String>>, HomeError> {
+        let path = self.path(name);
         let Some(file) = file_modes::open_secret_file(&path)? else {
             return Ok(None);
         };
@@ -226,10 +226,10 @@ impl BackendTokens {
     ///
     /// # Errors
     /// [`HomeError`] when it cannot be written, or could not be read again.
-    pub fn write_token(&self, name: TokenName, token: &Secret<String>) -> Result<(), HomeError> {
-        let path = self.token_path(name);
-        let token = self.check_new_token(name, token)?;
-        self.ensure_backend_dir()?;
+    pub fn write(&self, name: TokenName, token: &Secret<String>) -> Result<(), HomeError> {
+        let path = self.path(name);
+        let token = self.check_new(name, token)?;
+        self.ensure_dir()?;
         replace_private_file(&path, token.expose().as_bytes())
     }
 
@@ -237,12 +237,12 @@ impl BackendTokens {
     /// same.
     ///
     /// # Errors
-    /// As [`BackendTokens::read_token`] and [`BackendTokens::write_token`].
-    pub fn read_or_create_token(&self, name: TokenName) -> Result<Secret<String>, HomeError> {
-        let path = self.token_path(name);
-        self.ensure_backend_dir()?;
+    /// As [`BackendTokens::read`] and [`BackendTokens::write`].
+    pub fn read_or_create(&self, name: TokenName) -> Result<Secret<String>, HomeError> {
+        let path = self.path(name);
+        self.ensure_dir()?;
         loop {
-            if let Some(token) = self.read_token(name)? {
+            if let Some(token) = self.read(name)? {
                 return Ok(token);
             }
             let token = random_token();
@@ -252,13 +252,13 @@ impl BackendTokens {
         }
     }
 
-    fn check_new_token(
+    fn check_new(
         &self,
         name: TokenName,
         token: &Secret<String>,
     ) -> Result<Secret<String>, HomeError> {
         parse_token(token.expose()).map_err(|why| HomeError::Damaged {
-            path: self.token_path(name),
+            path: self.path(name),
             why: format!("the new token cannot be used: {why}"),
             mend: "Give another one; the old one was kept".to_owned(),
         })

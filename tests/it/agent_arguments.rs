@@ -329,7 +329,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
 ];
 
 fn decode_arguments(registry: &ToolRegistry, tool: &str, args: &str) -> Result<(), ToolError> {
-    registry.find_tool(tool)?.decode_call(args).map(drop)
+    registry.find(tool)?.decode_call(args).map(drop)
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn a_refusal_is_short_and_names_nothing_of_the_program() {
 fn a_path_may_be_an_address_or_end_in_a_line() {
     let whole = all_tools();
     let canonical = |args: &str| {
-        let entry = whole.registry.find_tool("Read").expect("known");
+        let entry = whole.registry.find("Read").expect("known");
         entry.tool_spec().canonical_args(args).expect("it is taken")
     };
     let read = canonical(r#"{"path":"src/a.py:12"}"#);
@@ -437,7 +437,7 @@ fn the_policy_reads_the_arguments_as_the_tool_does() {
     let canonical = |tool: &str, args: &str| {
         whole
             .registry
-            .find_tool(tool)
+            .find(tool)
             .expect("known")
             .tool_spec()
             .canonical_args(args)

@@ -209,7 +209,7 @@ fn every_recipe_of_the_page_about_rules_is_sound() {
     let recipes: Vec<&str> = recipes.map(|(recipe, _)| recipe).collect();
     assert_eq!(recipes.len(), 11);
     for recipe in recipes {
-        let rules = PolicyRules::parse_policy(recipe, &|_| true);
+        let rules = PolicyRules::parse(recipe, &|_| true);
         assert!(rules.is_ok(), "{recipe}{rules:?}");
     }
 }
@@ -271,7 +271,7 @@ fn every_variable_of_the_readme_and_the_configuration_is_known_to_the_program() 
     };
     let variables = named.iter().map(|name| (name.into(), value(name).into()));
     let environment = ProcessEnvironment::new(variables, None, None);
-    let config = Config::load_config(
+    let config = Config::load(
         &GlobalFlags::default(),
         &environment,
         WorkspaceRule::NotNeeded,

@@ -79,7 +79,7 @@ async fn echo_arguments(args: Value) -> String {
 fn argument_error(args: &str) -> String {
     let registry = echo_registry();
     let error = registry
-        .find_tool("Echo")
+        .find("Echo")
         .expect("there")
         .decode_call(args)
         .map(drop)
@@ -259,7 +259,7 @@ fn text_that_no_two_readers_agree_about_is_refused() {
 fn an_unknown_tool_is_answered_with_what_was_meant() {
     let whole = all_tools();
     let said = |name: &str| {
-        let error = whole.registry.find_tool(name).map(drop).expect_err(name);
+        let error = whole.registry.find(name).map(drop).expect_err(name);
         assert_eq!(error.stable_code(), ErrorCode::UnknownTool);
         error.model_text().to_owned()
     };
@@ -299,7 +299,7 @@ fn refusals_of_real_tools_read_well() {
         .map(|(tool, args)| {
             let error = whole
                 .registry
-                .find_tool(tool)
+                .find(tool)
                 .expect("there")
                 .decode_call(args)
                 .map(drop)
@@ -353,17 +353,17 @@ fn a_title_says_what_a_call_would_do_and_is_never_json() {
     for (tool, args, wanted) in cases {
         let title = whole
             .registry
-            .describe_tool_call(tool, &args)
+            .describe_call(tool, &args)
             .title
             .expect("a title");
-        assert_eq!(title.render_title(&["/work".into()]), wanted);
+        assert_eq!(title.render(&["/work".into()]), wanted);
     }
 }
 
 #[test]
 fn a_yes_for_the_session_is_wider_only_where_a_tool_says_so() {
     let whole = all_tools();
-    let scope = |tool: &str, args: Value| whole.registry.describe_tool_call(tool, &args).scope;
+    let scope = |tool: &str, args: Value| whole.registry.describe_call(tool, &args).scope;
     assert_eq!(
         scope("Bash", json!({ "command": "ls", "timeout": 5_000 })),
         AllowScope::SameCommand

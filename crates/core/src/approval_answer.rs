@@ -36,7 +36,7 @@ impl ApprovalOption {
     }
 
     /// Parses an answer; an unclear one rejects this call.
-    pub fn from_option_name(text: &str) -> Self {
+    pub fn from_name(text: &str) -> Self {
         Self::ALL
             .into_iter()
             .find(|option| option.as_str() == text)
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn only_a_clear_yes_is_one() {
         for option in ApprovalOption::ALL {
-            assert_eq!(ApprovalOption::from_option_name(option.as_str()), option);
+            assert_eq!(ApprovalOption::from_name(option.as_str()), option);
             assert_eq!(
                 ApprovalOption::new(option.is_allowed(), option.is_always()),
                 option
@@ -219,7 +219,7 @@ mod tests {
         }
         for unclear in ["", "ALLOW_ONCE", "allow_once ", "maybe"] {
             assert_eq!(
-                ApprovalOption::from_option_name(unclear),
+                ApprovalOption::from_name(unclear),
                 ApprovalOption::RejectOnce,
                 "{unclear:?}"
             );

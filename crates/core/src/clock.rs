@@ -15,7 +15,7 @@ pub struct Clock {
 
 impl Clock {
     /// Returns the system's clock.
-    pub fn system_clock() -> Self {
+    pub fn system() -> Self {
         Self::from_fn(|| {
             SystemTime::now()
                 .duration_since(UNIX_EPOCH)
@@ -94,7 +94,7 @@ pub struct ExpiryClock {
 
 impl Default for ExpiryClock {
     fn default() -> Self {
-        Self::from_known_time(Clock::system_clock(), None)
+        Self::from_known_time(Clock::system(), None)
     }
 }
 

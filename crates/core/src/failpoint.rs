@@ -57,13 +57,13 @@ mod armed {
             }
             let times = point.reached.fetch_add(1, Ordering::SeqCst) + 1;
             if point.nth.is_none_or(|nth| nth == times) {
-                point.action.perform_action(name);
+                point.action.perform(name);
             }
         }
     }
 
     impl FailpointAction {
-        fn perform_action(&self, name: &str) {
+        fn perform(&self, name: &str) {
             match self {
                 Self::Kill => kill_own_process(),
                 Self::Panic => panic!("the failpoint {name} panics"),

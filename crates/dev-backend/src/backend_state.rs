@@ -58,7 +58,7 @@ impl BackendState {
             self.wakeups.wake_device(&device);
         }
         if let Some(changed) = finished.changed {
-            self.commits.publish_commit(&changed);
+            self.commits.publish(&changed);
         }
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct FinishedCommit {
 
 impl<'c> CommitTransaction<'c> {
     /// Begins a transaction. The writer is alone, so it never waits for the lock or starts over.
-    pub fn begin_commit(db: &'c mut Connection, now_ms: f64) -> rusqlite::Result<Self> {
+    pub fn begin(db: &'c mut Connection, now_ms: f64) -> rusqlite::Result<Self> {
         let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let changes_before = tx.total_changes();
         Ok(Self {
@@ -75,7 +75,7 @@ impl<'c> CommitTransaction<'c> {
     }
 
     /// Returns the sequence number of this commit, which all rows of the transaction share.
-    pub fn commit_seq(&mut self) -> rusqlite::Result<i64> {
+    pub fn seq(&mut self) -> rusqlite::Result<i64> {
         if let Some(seq) = self.seq {
             return Ok(seq);
         }
@@ -91,7 +91,7 @@ impl<'c> CommitTransaction<'c> {
         event: &str,
         request: &RequestId,
     ) -> rusqlite::Result<()> {
-        let seq = self.commit_seq()?;
+        let seq = self.seq()?;
         self.tx.execute_cached(
             "INSERT INTO inbox (device_id, seq, place, type, request_id) VALUES (?1, ?2, ?3, ?4, ?5)",
             (device.as_str(), seq, self.rows, event, request.as_str()),
@@ -114,13 +114,13 @@ impl<'c> CommitTransaction<'c> {
 
     /// Returns the time of this commit, which is a new one if anything changed so far. Later writes of this transaction
     /// are not announced.
-    pub fn fix_commit_seq(&mut self) -> rusqlite::Result<i64> {
+    pub fn fix_seq(&mut self) -> rusqlite::Result<i64> {
         if let Some(fixed) = self.fixed {
             return Ok(fixed.seq);
         }
         let changed = self.tx.total_changes() != self.changes_before;
         let seq = if changed {
-            self.commit_seq()?
+            self.seq()?
         } else {
             last_commit_seq(&self.tx)?
         };
@@ -129,8 +129,8 @@ impl<'c> CommitTransaction<'c> {
     }
 
     /// Commits the transaction. Notify the devices and subscriptions in the returned value now, not before.
-    pub fn finish_commit(mut self) -> rusqlite::Result<FinishedCommit> {
-        self.fix_commit_seq()?;
+    pub fn finish(mut self) -> rusqlite::Result<FinishedCommit> {
+        self.fix_seq()?;
         self.tx.commit()?;
         let changed = self.fixed.is_some_and(|fixed| fixed.changed);
         Ok(FinishedCommit {
@@ -158,25 +158,22 @@ mod tests {
         let mut db = Connection::open_in_memory().expect("memory");
         schema_migrations().to_latest(&mut db).expect("migrated");
         let first = {
-            let mut commit = CommitTransaction::begin_commit(&mut db, 1000.0).expect("begun");
-            let seq = commit.commit_seq().expect("a seq");
+            let mut commit = CommitTransaction::begin(&mut db, 1000.0).expect("begun");
+            let seq = commit.seq().expect("a seq");
             assert_eq!(
-                commit.commit_seq().expect("again"),
+                commit.seq().expect("again"),
                 seq,
                 "one transaction, one seq"
             );
-            commit.finish_commit().expect("committed");
+            commit.finish().expect("committed");
             seq
         };
         assert_eq!(first, 1_000_000_000);
-        CommitTransaction::begin_commit(&mut db, 9000.0)
+        CommitTransaction::begin(&mut db, 9000.0)
             .expect("begun")
-            .commit_seq()
+            .seq()
             .expect("rolled back with its commit");
-        let mut earlier = CommitTransaction::begin_commit(&mut db, 5.0).expect("begun");
-        assert_eq!(
-            earlier.commit_seq().expect("the wall clock went back"),
-            first + 1
-        );
+        let mut earlier = CommitTransaction::begin(&mut db, 5.0).expect("begun");
+        assert_eq!(earlier.seq().expect("the wall clock went back"), first + 1);
     }
 }

@@ -67,7 +67,7 @@ impl Default for CommitNotifier {
 
 impl CommitNotifier {
     /// Announces a commit that is readable now, with its changes.
-    pub fn publish_commit(&self, changed: &TopicSet) {
+    pub fn publish(&self, changed: &TopicSet) {
         self.count.send_modify(|count| {
             *count += 1;
             match changed {
@@ -82,12 +82,12 @@ impl CommitNotifier {
     }
 
     /// Subscribes to all later commits.
-    pub fn subscribe_commits(&self) -> watch::Receiver<u64> {
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.count.subscribe()
     }
 
     /// Returns the number of commits. Call it before taking a snapshot: later commits may be missing from it.
-    pub fn commit_count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         *self.count.borrow()
     }
 
@@ -95,7 +95,7 @@ impl CommitNotifier {
     pub fn may_have_changed(&self, count: u64, read: &TopicSet) -> bool {
         let newer = |place: &AtomicU64| place.load(Ordering::Acquire) > count;
         match read {
-            TopicSet::All => self.commit_count() > count,
+            TopicSet::All => self.count() > count,
             TopicSet::Only(topics) => {
                 newer(&self.everything) || topics.iter().any(|topic| newer(&self.slots[topic.0]))
             }
@@ -117,17 +117,17 @@ mod tests {
         let other = TopicSet::Only(vec![CommitTopic::for_progress("r-1")]);
         let none = TopicSet::Only(Vec::new());
 
-        commits.publish_commit(&TopicSet::Only(vec![CommitTopic::for_progress("r-1")]));
+        commits.publish(&TopicSet::Only(vec![CommitTopic::for_progress("r-1")]));
         assert!(!commits.may_have_changed(0, &reads));
         assert!(commits.may_have_changed(0, &other) && commits.may_have_changed(0, &TopicSet::All));
-        commits.publish_commit(&none);
+        commits.publish(&none);
         assert!(
             !commits.may_have_changed(1, &other) && commits.may_have_changed(1, &TopicSet::All)
         );
-        commits.publish_commit(&TopicSet::Only(vec![CommitTopic::for_inbox("d")]));
+        commits.publish(&TopicSet::Only(vec![CommitTopic::for_inbox("d")]));
         assert!(commits.may_have_changed(2, &reads) && !commits.may_have_changed(3, &reads));
-        commits.publish_commit(&TopicSet::All);
+        commits.publish(&TopicSet::All);
         assert!(commits.may_have_changed(3, &reads) && commits.may_have_changed(3, &other));
-        assert_eq!(commits.commit_count(), 4);
+        assert_eq!(commits.count(), 4);
     }
 }

@@ -72,9 +72,7 @@ pub(super) struct ConnectionHandle {
 impl ConnectionList {
     /// Adds a connection. At the limit the one closes that has waited longest for a request; if all are busy, there is
     /// no room.
-    fn add_connection(
-        self: &Arc<Self>,
-    ) -> Option<(ConnectionHandle, WaitForCancellationFutureOwned)> {
+    fn add(self: &Arc<Self>) -> Option<(ConnectionHandle, WaitForCancellationFutureOwned)> {
         let mut open = self.open.lock();
         if open.by_id.len() >= self.max {
             let waiting = open.by_id.iter().filter_map(|(id, one)| match one.phase {
@@ -210,7 +208,7 @@ impl Listener for LimitedListener {
     async fn accept(&mut self) -> (LimitedSocket, SocketAddr) {
         loop {
             let (socket, peer) = Listener::accept(&mut self.listener).await;
-            if let Some((connection, closed)) = self.list.add_connection() {
+            if let Some((connection, closed)) = self.list.add() {
                 // A reply is two small writes. With Nagle's algorithm the second would wait for a delayed ACK.
                 drop(socket.set_nodelay(true));
                 let socket = LimitedSocket {

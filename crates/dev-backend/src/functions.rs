@@ -68,7 +68,7 @@ pub(super) enum CallKind {
 }
 
 impl CallKind {
-    fn kind_text(self) -> &'static str {
+    fn text(self) -> &'static str {
         match self {
             Self::Query => "Query",
             Self::Mutation => "Mutation",
@@ -112,7 +112,7 @@ const fn mutation_entry<M: MutationFunction>() -> FunctionEntry {
 }
 
 impl FunctionEntry {
-    fn find_function(path: &str, scope: FunctionScope) -> FunctionResult<&'static Self> {
+    fn find(path: &str, scope: FunctionScope) -> FunctionResult<&'static Self> {
         let beside: &[Self] = if scope == FunctionScope::Operator {
             OPERATOR_FUNCTIONS
         } else {
@@ -128,7 +128,7 @@ impl FunctionEntry {
     }
 
     fn kind_mismatch(&self, kind: CallKind) -> FunctionFailure {
-        let (path, asked, own) = (self.path, kind.kind_text(), self.call_kind().kind_text());
+        let (path, asked, own) = (self.path, kind.text(), self.call_kind().text());
         FunctionFailure::Refused(format!(
             "Trying to execute {path} as {asked}, but it is defined as {own}."
         ))
@@ -167,7 +167,7 @@ pub(super) async fn call_by_path(
     args: &RawValue,
     scope: FunctionScope,
 ) -> FunctionAnswer {
-    let function = FunctionEntry::find_function(path, scope)?;
+    let function = FunctionEntry::find(path, scope)?;
     if let Some(kind) = kind.filter(|kind| *kind != function.call_kind()) {
         return Err(function.kind_mismatch(kind));
     }
@@ -179,7 +179,7 @@ pub(super) async fn call_by_path(
 
 /// Prepares a query without running it.
 pub(super) fn prepare_query(path: &str, args: &RawValue) -> FunctionResult<Box<dyn PreparedQuery>> {
-    let function = FunctionEntry::find_function(path, FunctionScope::Public)?;
+    let function = FunctionEntry::find(path, FunctionScope::Public)?;
     match function.run {
         FunctionRunner::Query { look, .. } => look(args),
         FunctionRunner::Mutation(_) => Err(function.kind_mismatch(CallKind::Query)),
@@ -191,7 +191,7 @@ pub(super) fn prepare_mutation(
     path: &str,
     args: &RawValue,
 ) -> FunctionResult<Box<dyn PreparedMutation>> {
-    let function = FunctionEntry::find_function(path, FunctionScope::Public)?;
+    let function = FunctionEntry::find(path, FunctionScope::Public)?;
     match function.run {
         FunctionRunner::Mutation(change) => change(args),
         FunctionRunner::Query { .. } => Err(function.kind_mismatch(CallKind::Mutation)),
@@ -200,7 +200,7 @@ pub(super) fn prepare_mutation(
 
 /// Returns the failure for an action, since there are none.
 pub(super) fn action_refusal(path: &str) -> FunctionFailure {
-    FunctionEntry::find_function(path, FunctionScope::Public).map_or_else(
+    FunctionEntry::find(path, FunctionScope::Public).map_or_else(
         |why| why,
         |function| function.kind_mismatch(CallKind::Action),
     )
@@ -221,7 +221,7 @@ async fn answer_query<Q: QueryFunction>(backend: Arc<BackendState>, query: Q) ->
         return Ok(reply);
     };
     let deadline = Instant::now() + hold.at_most;
-    let mut armed = backend.wakeups.arm_wakeup(&hold.device);
+    let mut armed = backend.wakeups.arm(&hold.device);
     loop {
         // Read again now that the wake-up is armed: a commit since the last read is not missed.
         (empty, reply) = look()?;
@@ -229,7 +229,7 @@ async fn answer_query<Q: QueryFunction>(backend: Arc<BackendState>, query: Q) ->
             return Ok(reply);
         }
         tokio::select! {
-            () = armed.wait_for_wakeup() => {}
+            () = armed.wait() => {}
             () = sleep_until(deadline) => return Ok(reply),
             () = backend.stopping.cancelled() => return Ok(reply),
         }
@@ -245,10 +245,10 @@ async fn answer_mutation(
     backend
         .store
         .run_write(move |db| {
-            let mut commit = CommitTransaction::begin_commit(db, now_ms)?
-                .with_caller_reads(&on_writer.caller_reads);
+            let mut commit =
+                CommitTransaction::begin(db, now_ms)?.with_caller_reads(&on_writer.caller_reads);
             let reply = mutation.apply_in(&mut commit)?;
-            on_writer.announce_commit(commit.finish_commit()?);
+            on_writer.announce_commit(commit.finish()?);
             Ok(reply)
         })
         .await?

@@ -79,11 +79,11 @@ pub(super) async fn run_full_pass(backend: &Arc<BackendState>) -> FunctionResult
         let batch = backend
             .store
             .run_write(move |db| -> FunctionResult<usize> {
-                let mut commit = CommitTransaction::begin_commit(db, now_ms)?;
+                let mut commit = CommitTransaction::begin(db, now_ms)?;
                 let rows = close_overdue(&mut commit)?
                     + delete_old_inbox(&commit)?
                     + delete_old_results(&commit)?;
-                on_writer.announce_commit(commit.finish_commit()?);
+                on_writer.announce_commit(commit.finish()?);
                 Ok(rows)
             })
             .await??;

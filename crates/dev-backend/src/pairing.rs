@@ -202,10 +202,10 @@ mod tests {
         let second = standing_or_new_code(&db, 15.0 * MINUTE_MS + 1.0).expect("made");
         assert_ne!(second, first);
 
-        let commit = CommitTransaction::begin_commit(&mut db, 16.0 * MINUTE_MS).expect("begun");
+        let commit = CommitTransaction::begin(&mut db, 16.0 * MINUTE_MS).expect("begun");
         use_code(&commit, second.as_deref()).expect("it stands");
         use_code(&commit, second.as_deref()).expect_err("it was used");
-        commit.finish_commit().expect("committed");
+        commit.finish().expect("committed");
         let third = standing_or_new_code(&db, 16.0 * MINUTE_MS).expect("made");
         assert_ne!(third, second);
 

@@ -211,7 +211,7 @@ impl DevBackend {
         let backend = Arc::clone(&self.backend);
         let minted = self.backend.store.run_write_blocking(move |db| {
             let minted = operator::mint_token(db, &name, may, now_ms);
-            backend.commits.publish_commit(&TopicSet::All);
+            backend.commits.publish(&TopicSet::All);
             minted
         })?;
         Ok(minted?)
@@ -246,7 +246,7 @@ impl DevBackend {
             tracing::warn!("the embedded backend stops with calls under way");
         }
         let backend = Arc::clone(&self.backend);
-        let closed = tokio::task::spawn_blocking(move || backend.store.close_store()).await;
+        let closed = tokio::task::spawn_blocking(move || backend.store.close()).await;
         drop(closed);
     }
 

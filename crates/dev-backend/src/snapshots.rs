@@ -60,7 +60,7 @@ impl SnapshotCache {
     }
 
     /// Reads from the snapshot of this time. Returns `None` if it is gone.
-    pub fn read_snapshot<T>(
+    pub fn read<T>(
         &self,
         ts: i64,
         job: impl FnOnce(&Connection) -> FunctionResult<T>,
@@ -94,9 +94,9 @@ mod tests {
     fn commit(store: &BackendStore) -> i64 {
         store
             .run_write_blocking(|db| {
-                let mut commit = CommitTransaction::begin_commit(db, 1000.0).expect("begun");
-                let seq = commit.commit_seq().expect("a seq");
-                commit.finish_commit().expect("committed");
+                let mut commit = CommitTransaction::begin(db, 1000.0).expect("begun");
+                let seq = commit.seq().expect("a seq");
+                commit.finish().expect("committed");
                 seq
             })
             .expect("written")
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(snapshots.take_snapshot().expect("kept"), second);
         let seen = |ts| {
             snapshots
-                .read_snapshot(ts, |db| Ok(last_commit_seq(db)?))
+                .read(ts, |db| Ok(last_commit_seq(db)?))
                 .map(|seen| seen.expect("read"))
         };
         assert_eq!(

@@ -121,8 +121,8 @@ impl BackendStore {
         schema_migrations().to_latest(&mut writer)?;
         lock_wait::end_opening(&writer)?;
         let (readers, long_readers) = (
-            ReaderPool::open_readers(path, READERS)?,
-            ReaderPool::open_readers(path, LONG_READERS)?,
+            ReaderPool::open(path, READERS)?,
+            ReaderPool::open(path, LONG_READERS)?,
         );
         let (jobs, queue) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new()
@@ -193,7 +193,7 @@ impl BackendStore {
     }
 
     /// Stops the writer after the queued jobs, and releases the file.
-    pub fn close_store(&self) {
+    pub fn close(&self) {
         drop(self.jobs.lock().take());
         let writer = self.writer.lock().take();
         // A job on the writer's own thread may call this; the thread then ends by itself.
@@ -217,7 +217,7 @@ impl BackendStore {
 
 impl Drop for BackendStore {
     fn drop(&mut self) {
-        self.close_store();
+        self.close();
     }
 }
 
@@ -225,7 +225,7 @@ impl Drop for BackendStore {
 struct ReaderPool(Vec<Mutex<Connection>>);
 
 impl ReaderPool {
-    fn open_readers(path: &Path, count: usize) -> Result<Self, StoreError> {
+    fn open(path: &Path, count: usize) -> Result<Self, StoreError> {
         (0..count)
             .map(|_| {
                 let reader = connect_database(path)?;
@@ -318,7 +318,7 @@ mod tests {
             BackendStore::open_store(&path),
             Err(StoreError::InUse(_))
         ));
-        store.close_store();
+        store.close();
         BackendStore::open_store(&path).expect("given back");
     }
 

@@ -24,7 +24,7 @@ pub(super) struct WakeupRegistry {
 
 impl WakeupRegistry {
     /// Starts listening. Arm before reading: a commit between the read and the wait then ends the wait at once.
-    pub fn arm_wakeup(&self, device: &DeviceId) -> ArmedWakeup {
+    pub fn arm(&self, device: &DeviceId) -> ArmedWakeup {
         let mut waiting = self.waiting.lock();
         let listeners = waiting
             .entry(device.clone())
@@ -60,7 +60,7 @@ pub(super) struct ArmedWakeup {
 
 impl ArmedWakeup {
     /// Completes at the first commit since arming, or since it last completed.
-    pub async fn wait_for_wakeup(&mut self) {
+    pub async fn wait(&mut self) {
         self.signal
             .changed()
             .await
@@ -88,18 +88,18 @@ mod tests {
     async fn a_wake_up_between_arming_and_waiting_is_kept() {
         let wakeups = WakeupRegistry::default();
         let device = DeviceId::parse("d").expect("an id");
-        let mut first = wakeups.arm_wakeup(&device);
-        let mut second = wakeups.arm_wakeup(&device);
+        let mut first = wakeups.arm(&device);
+        let mut second = wakeups.arm(&device);
         wakeups.wake_device(&device);
-        first.wait_for_wakeup().await;
-        second.wait_for_wakeup().await;
+        first.wait().await;
+        second.wait().await;
     }
 
     #[test]
     fn nobody_waiting_leaves_nothing_behind() {
         let wakeups = WakeupRegistry::default();
         let device = DeviceId::parse("d").expect("an id");
-        let (first, second) = (wakeups.arm_wakeup(&device), wakeups.arm_wakeup(&device));
+        let (first, second) = (wakeups.arm(&device), wakeups.arm(&device));
         drop(first);
         assert_eq!(wakeups.waiting.lock().len(), 1);
         drop(second);

@@ -180,7 +180,7 @@ impl AttachedEditors {
 impl TurnHandle {
     /// Stops the turn for the person. Its conversations write and run nothing more, calls shown in it are told to stop,
     /// and later ones are not shown. If the turn is only dropped, because the editor was closed, its calls go on.
-    pub async fn stop_turn(&self) {
+    pub async fn stop(&self) {
         self.turn.stop_by_person().await;
     }
 

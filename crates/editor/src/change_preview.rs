@@ -26,7 +26,7 @@ pub(super) fn preview_diffs(
 
 /// Resolves a path to an absolute one.
 fn resolve_to_absolute(workspace: &Workspace, path: &str) -> PathBuf {
-    let found = workspace.resolve_in_workspace(&RawPath::from(path));
+    let found = workspace.resolve_inside(&RawPath::from(path));
     found.map_or_else(
         |_| workspace.first_root().join(path),
         |found| found.absolute_path().to_owned(),
@@ -36,7 +36,7 @@ fn resolve_to_absolute(workspace: &Workspace, path: &str) -> PathBuf {
 /// Reads a file from disk; `None` if it does not exist, is too long or is not UTF-8 text.
 fn read_disk_text(workspace: &Workspace, path: &str) -> Option<String> {
     let file = workspace
-        .resolve_in_workspace(&RawPath::from(path))
+        .resolve_inside(&RawPath::from(path))
         .ok()?
         .open_for_reading()
         .ok()?;

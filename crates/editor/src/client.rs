@@ -184,7 +184,7 @@ impl ClientTools for EditorClient {
         let asked = self.ext_method(DISCOVER.to_owned(), json!({ "sessionId": session }));
         Box::pin(async move {
             let answer = asked.await?;
-            Ok(ToolCatalog::parse_catalog(&answer))
+            Ok(ToolCatalog::parse(&answer))
         })
     }
 

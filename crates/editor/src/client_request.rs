@@ -36,7 +36,7 @@ pub(super) enum EditorRequestError {
 }
 
 impl EditorRequestError {
-    fn from_protocol_error(session: &EditorSession, error: &Error) -> Self {
+    fn from_protocol(session: &EditorSession, error: &Error) -> Self {
         let editor = &session.editor;
         if is_incoming_transport_closed(error) || is_connection_terminated(error) {
             return Self::Disconnected(format!("{editor} was closed before it answered"));
@@ -112,7 +112,7 @@ pub(super) async fn await_with_timeout<T>(
 ) -> Result<T, EditorRequestError> {
     match run_within_limit(session.settings.timeout, asked).await {
         Some(answered) => {
-            answered.map_err(|error| EditorRequestError::from_protocol_error(session, &error))
+            answered.map_err(|error| EditorRequestError::from_protocol(session, &error))
         }
         None => Err(EditorRequestError::answer_timeout(session)),
     }
@@ -125,5 +125,5 @@ pub(super) async fn await_without_timeout<T>(
 ) -> Result<T, EditorRequestError> {
     asked
         .await
-        .map_err(|error| EditorRequestError::from_protocol_error(session, &error))
+        .map_err(|error| EditorRequestError::from_protocol(session, &error))
 }

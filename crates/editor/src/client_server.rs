@@ -218,5 +218,5 @@ fn catalog_to_json(catalog: &ToolCatalog) -> Value {
             "categories": tool.categories,
         })
     };
-    json!({ "tools": catalog.tool_descriptors().iter().map(entry).collect::<Vec<_>>() })
+    json!({ "tools": catalog.descriptors().iter().map(entry).collect::<Vec<_>>() })
 }

@@ -142,7 +142,7 @@ impl EditorCommand {
         let request = WaitForTerminalExitRequest::new(session.id.clone(), self.wire.clone());
         match await_without_timeout(session, session.client.wait_for_terminal_exit(request)).await {
             Ok(answer) => Ok(self.record_exit(&answer.exit_status)),
-            Err(error) => Err(self.lost_command_error(&error)),
+            Err(error) => Err(self.lost_error(&error)),
         }
     }
 
@@ -161,7 +161,7 @@ impl EditorCommand {
     }
 
     /// Stops the command; its terminal stays valid.
-    pub async fn kill_command(&self) -> Result<StopReport, ToolError> {
+    pub async fn kill(&self) -> Result<StopReport, ToolError> {
         let session = &self.session;
         if self.state.lock().ended.is_some() {
             return Ok(StopReport::default());
@@ -169,7 +169,7 @@ impl EditorCommand {
         let request = KillTerminalRequest::new(session.id.clone(), self.wire.clone());
         await_with_timeout(session, session.client.kill_terminal(request))
             .await
-            .map_err(|error| self.lost_command_error(&error))?;
+            .map_err(|error| self.lost_error(&error))?;
         Ok(StopReport {
             by: Some(StopSignal::Kill),
             in_editor: Some(session.editor.clone()),
@@ -188,7 +188,7 @@ impl EditorCommand {
     }
 
     /// Builds the error of a command that cannot be followed any more.
-    fn lost_command_error(&self, error: &EditorRequestError) -> ToolError {
+    fn lost_error(&self, error: &EditorRequestError) -> ToolError {
         unknown_outcome_error(format!(
             "{}; the command ran in its terminal, and what became of it is not known.",
             error.describe_cause(&self.session)

@@ -56,7 +56,7 @@ impl EditorTerminals {
     }
 
     /// Starts a command of this call in the editor that follows it.
-    pub async fn create_editor_terminal(
+    pub async fn create(
         &self,
         call: &ShownCall,
         request: &CreateTerminal,
@@ -82,7 +82,7 @@ impl EditorTerminals {
             .cwd(request.cwd.clone())
             .output_byte_limit(output_limit(request));
         let wire = self
-            .request_terminal(session, asked)
+            .request(session, asked)
             .await
             .map_err(|error| explain_create_error(session, &error))?;
         call.show_editor_terminal(wire.clone());
@@ -122,7 +122,7 @@ impl EditorTerminals {
 
     /// Requests a terminal and returns its id on the wire. A terminal that is created after the wait has ended is
     /// released.
-    async fn request_terminal(
+    async fn request(
         &self,
         session: &Arc<EditorSession>,
         request: CreateTerminalRequest,

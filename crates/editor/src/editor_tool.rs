@@ -52,7 +52,7 @@ pub(super) fn editor_tool_entry(
         reason: clip_editor_text(&why).to_owned(),
     })?;
     let spec = ToolSpec {
-        name: Cow::Owned(tool.tool_name()),
+        name: Cow::Owned(tool.name()),
         domain: DOMAIN,
         description: tool.description.clone(),
         on_this_device: String::new(),
@@ -75,11 +75,10 @@ pub(super) fn editor_tool_entry(
         offered: true,
         always_asks: tool.requires_permission,
     };
-    let check = move |arguments: &Map<String, Value>| {
-        schema.validate_arguments(&Value::Object(arguments.clone()))
-    };
+    let check =
+        move |arguments: &Map<String, Value>| schema.validate(&Value::Object(arguments.clone()));
     let checked = Arc::new(tool.parameters.clone());
-    let (name, editors) = (tool.tool_name(), editors.clone());
+    let (name, editors) = (tool.name(), editors.clone());
     let run = move |cx: ToolContext, arguments, promised| {
         let (name, editors, checked) = (name.clone(), editors.clone(), Arc::clone(&checked));
         async move {
@@ -98,7 +97,7 @@ pub(super) fn editor_tool_entry(
     };
     Ok(ToolEntry::from_spec(
         spec,
-        DeclaredAccess::no_access(),
+        DeclaredAccess::none(),
         check,
         run,
     ))
@@ -129,11 +128,9 @@ async fn call_editor_tool(
         return Err(ToolError::new(ErrorCode::NotFound, text));
     };
     let session = shown.editor_session();
-    let tool = session.discovered_tools().and_then(|own| {
-        own.tool_descriptors()
-            .iter()
-            .find(|tool| tool.tool_name() == name)
-    });
+    let tool = session
+        .discovered_tools()
+        .and_then(|own| own.descriptors().iter().find(|tool| tool.name() == name));
     let Some(tool) = tool else {
         let text = format!(
             "{name} is offered by another editor, not by {}, which is attached to this conversation. It was not run. \
@@ -152,9 +149,9 @@ async fn call_editor_tool(
     }
     let arguments = Value::Object(asked.arguments);
     if tool.parameters != *asked.checked {
-        let schema = ArgumentSchema::new(&tool.parameters).map_err(ToolError::internal_error)?;
+        let schema = ArgumentSchema::new(&tool.parameters).map_err(ToolError::internal)?;
         schema
-            .validate_arguments(&arguments)
+            .validate(&arguments)
             .map_err(|why| ToolError::invalid_args(format!("{name}: {why}.")))?;
     }
     let own = json!({ "requestId": cx.request, "conversationId": cx.conversation.to_string() });

@@ -139,7 +139,7 @@ async fn request_editor_text(
     let error = match asked {
         Ok(answer) => {
             let bytes: &[u8] = disk.as_ref().map_or(b"", |disk| &disk.bytes);
-            let text_form = EditorTextForm::detect_form(bytes, &answer.content);
+            let text_form = EditorTextForm::detect(bytes, &answer.content);
             let text = Some(Arc::new(text_form.to_disk_bytes(bytes, &answer.content)));
             return Ok(EditorFileLookup::Available(EditorFile {
                 disk,

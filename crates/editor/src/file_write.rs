@@ -190,10 +190,10 @@ impl EditorWrite {
                 (Arc::clone(&self.checked.new), true)
             }
         };
-        Ok(self.into_write_report(&after, unsaved))
+        Ok(self.into_report(&after, unsaved))
     }
 
-    fn into_write_report(self, after: &[u8], unsaved: bool) -> WriteReport {
+    fn into_report(self, after: &[u8], unsaved: bool) -> WriteReport {
         let before = self.checked.original.current_bytes();
         let words = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).ok();
         if let Some(after) = words(after) {

@@ -54,7 +54,7 @@ impl PreparedWrite for FollowedWrite {
     }
 
     fn stage_content(&mut self) -> Result<(), ToolError> {
-        self.before = DisplayableText::read_displayable(&self.path);
+        self.before = DisplayableText::read(&self.path);
         self.write.stage_content()
     }
 
@@ -71,7 +71,7 @@ impl PreparedWrite for FollowedWrite {
         if written.unchanged {
             return Ok(written);
         }
-        if let DisplayableText::Text(after) = DisplayableText::read_displayable(&path) {
+        if let DisplayableText::Text(after) = DisplayableText::read(&path) {
             match before {
                 DisplayableText::Missing => call.show_diff(path.absolute_path(), None, &after),
                 DisplayableText::Text(before) => {
@@ -86,7 +86,7 @@ impl PreparedWrite for FollowedWrite {
 
 impl DisplayableText {
     /// Reads the file as it is now. Blocks.
-    fn read_displayable(path: &WorkspacePath) -> Self {
+    fn read(path: &WorkspacePath) -> Self {
         let file = match path.open_for_reading() {
             Ok(file) => file,
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Self::Missing,

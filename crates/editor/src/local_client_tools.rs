@@ -79,7 +79,7 @@ impl LocalClient {
             .to_str()
             .ok_or_else(|| invalid_request_error("the path is not UTF-8".to_owned()))?;
         self.workspace
-            .resolve_in_workspace(&RawPath::from(text))
+            .resolve_inside(&RawPath::from(text))
             .map_err(|fault| to_protocol_error(&fault, path))
     }
 

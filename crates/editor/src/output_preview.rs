@@ -24,7 +24,7 @@ struct OutputPreviewState {
 
 impl OutputPreview {
     /// Appends output. Returns the preview to show now, if the last one is old enough.
-    pub(super) fn push_output(&self, text: &str, omitted: u64) -> Option<String> {
+    pub(super) fn push(&self, text: &str, omitted: u64) -> Option<String> {
         let mut state = self.0.lock();
         state.omitted += omitted;
         state.text.push_str(text);
@@ -74,16 +74,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_flood_is_shown_now_and_then_and_only_its_end() {
         let newest = OutputPreview::default();
-        assert_eq!(newest.push_output("a", 0).as_deref(), Some("a"));
-        assert_eq!(newest.push_output("b", 0), None);
+        assert_eq!(newest.push("a", 0).as_deref(), Some("a"));
+        assert_eq!(newest.push("b", 0), None);
         tokio::time::advance(PREVIEW_INTERVAL).await;
         assert_eq!(
-            newest.push_output("c", 5).as_deref(),
+            newest.push("c", 5).as_deref(),
             Some("[5 bytes before this]\nabc")
         );
         tokio::time::advance(PREVIEW_INTERVAL).await;
         let shown = newest
-            .push_output(&"é".repeat(MAX_PREVIEW_BYTES), 0)
+            .push(&"é".repeat(MAX_PREVIEW_BYTES), 0)
             .expect("it is time");
         assert!(shown.len() < MAX_PREVIEW_BYTES + 40 && shown.ends_with('é'));
     }

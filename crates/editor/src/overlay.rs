@@ -57,18 +57,14 @@ impl EditorOverlay {
     }
 
     /// Returns the call, if its editor serves reads of this file.
-    fn call_with_editor_reads(
-        &self,
-        request: &RequestId,
-        path: &WorkspacePath,
-    ) -> Option<Arc<ShownCall>> {
+    fn call_with_reads(&self, request: &RequestId, path: &WorkspacePath) -> Option<Arc<ShownCall>> {
         self.editors
             .find_shown_call(request)
             .filter(|call| call.editor_session().serves_reads_of(path))
     }
 
     /// Returns the call, if this command should run in its editor's terminal.
-    fn call_with_editor_terminal(&self, request: &CreateTerminal) -> Option<Arc<ShownCall>> {
+    fn call_with_terminal(&self, request: &CreateTerminal) -> Option<Arc<ShownCall>> {
         let lasts = request.background || request.outlives_call || request.mounted.is_some();
         // Nothing narrows a command there to the folders of its session.
         let is_wide = request.folders.is_none();
@@ -85,14 +81,10 @@ impl EditorOverlay {
         &self,
         request: CreateTerminal,
     ) -> Result<OpenTerminal, ToolError> {
-        let Some(call) = self.call_with_editor_terminal(&request) else {
+        let Some(call) = self.call_with_terminal(&request) else {
             return self.local_terminals.create_terminal(request).await;
         };
-        let why = match self
-            .editor_terminals
-            .create_editor_terminal(&call, &request)
-            .await
-        {
+        let why = match self.editor_terminals.create(&call, &request).await {
             Ok(open) => {
                 call.mark_sent_to_editor();
                 return Ok(open);
@@ -116,7 +108,7 @@ impl FileClient for EditorOverlay {
         cx: &'a ToolContext,
         request: ReadTextFile,
     ) -> ToolFuture<'a, TextWindow> {
-        match self.call_with_editor_reads(&cx.request, &request.path) {
+        match self.call_with_reads(&cx.request, &request.path) {
             None => self.files.read_text_file(cx, request),
             Some(call) => Box::pin(async move {
                 file_reads::read_editor_window(&self.files, cx, call.editor_session(), request)
@@ -175,7 +167,7 @@ impl FileClient for EditorOverlay {
         path: WorkspacePath,
         max_bytes: u64,
     ) -> ToolFuture<'a, LoadedFile> {
-        match self.call_with_editor_reads(&cx.request, &path) {
+        match self.call_with_reads(&cx.request, &path) {
             None => self.files.load_file(cx, path, max_bytes),
             Some(call) => Box::pin(async move {
                 file_reads::load_editor_file(
@@ -281,7 +273,7 @@ impl TerminalClient for EditorOverlay {
         sequence: StopSequence,
     ) -> ToolFuture<'a, StopReport> {
         match self.editor_terminals.find_command(id) {
-            Some(command) => Box::pin(async move { command.kill_command().await }),
+            Some(command) => Box::pin(async move { command.kill().await }),
             None => self.local_terminals.kill_terminal(id, sequence),
         }
     }

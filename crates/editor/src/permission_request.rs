@@ -91,7 +91,7 @@ impl ShownCall {
         let session = &self.turn.session;
         let person = session.person_phrase();
         match reply {
-            PermissionReply::Once => self.allow_call("this once"),
+            PermissionReply::Once => self.allow("this once"),
             PermissionReply::Always => {
                 session.permissions.scopes.lock().insert(self.scope.clone());
                 self.allow_for_session()
@@ -139,12 +139,12 @@ impl ShownCall {
 
     /// Allows the call because of a permission for the whole session.
     pub(super) fn allow_for_session(&self) -> ObserverDecision {
-        self.allow_call("for this session")
+        self.allow("for this session")
     }
 
-    fn allow_call(&self, extent: &str) -> ObserverDecision {
+    fn allow(&self, extent: &str) -> ObserverDecision {
         let session = &self.turn.session;
-        session.permissions.calls.record_allowed(&self.request);
+        session.permissions.calls.record(&self.request);
         ObserverDecision {
             allowed: true,
             by: session.person_phrase(),

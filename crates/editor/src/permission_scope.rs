@@ -69,7 +69,7 @@ impl PermissionScope {
             AllowScope::SameFolder => {
                 let path = RawPath::from(access.writes.first()?.as_str());
                 let root = workspace?
-                    .resolve_in_workspace(&path)
+                    .resolve_inside(&path)
                     .ok()?
                     .root_path()
                     .to_owned();

@@ -86,7 +86,7 @@ impl LocalClient {
             self.find_session_terminal(&request.session_id, &request.terminal_id)?;
         let output = self
             .terminals
-            .terminal_output(OutputQuery::whole_output(&id))
+            .terminal_output(OutputQuery::whole(&id))
             .await;
         let output = output.map_err(|cause| terminal_error(&cause, &id))?;
         let kept = match output.handle {

@@ -16,11 +16,11 @@ pub(super) struct EditorTextForm {
 
 impl EditorTextForm {
     /// Detects the differences between a file and the editor's text.
-    pub fn detect_form(disk: &[u8], text: &str) -> Self {
+    pub fn detect(disk: &[u8], text: &str) -> Self {
         Self {
             lacks_bom: disk.starts_with(MARK) && !text.starts_with('\u{FEFF}'),
             lacks_cr: matches!(
-                LineEndings::detect_endings(disk),
+                LineEndings::detect(disk),
                 LineEndings::Crlf | LineEndings::Mixed
             ) && !text.contains('\r'),
         }
@@ -37,7 +37,7 @@ impl EditorTextForm {
         } else {
             Vec::new()
         };
-        if self.lacks_cr && LineEndings::detect_endings(disk) == LineEndings::Crlf {
+        if self.lacks_cr && LineEndings::detect(disk) == LineEndings::Crlf {
             bytes.extend_from_slice(text.replace('\n', "\r\n").as_bytes());
         } else {
             bytes.extend_from_slice(text.as_bytes());
@@ -67,7 +67,7 @@ mod tests {
 
     /// What a text of the editor's comes to on a disk that holds this.
     fn seen(disk: &str, text: &str) -> String {
-        let spelling = EditorTextForm::detect_form(disk.as_bytes(), text);
+        let spelling = EditorTextForm::detect(disk.as_bytes(), text);
         let bytes = spelling.to_disk_bytes(disk.as_bytes(), text);
         assert_eq!(
             spelling.to_editor_text(&bytes).as_deref(),

@@ -19,7 +19,7 @@ pub(super) fn call_title(call: CallView<'_>, roots: &[PathBuf]) -> String {
         .description
         .title
         .as_ref()
-        .map(|title| title.render_title(roots));
+        .map(|title| title.render(roots));
     elide_middle(
         &escape_to_one_line(&title.unwrap_or_default()),
         MAX_TITLE_BYTES,
@@ -37,7 +37,7 @@ pub(super) fn call_locations(
     workspace: Option<&Workspace>,
 ) -> Vec<ToolCallLocation> {
     let path = call.description.access.all_paths().next();
-    let found = path.and_then(|path| workspace?.resolve_in_workspace(&RawPath::from(path)).ok());
+    let found = path.and_then(|path| workspace?.resolve_inside(&RawPath::from(path)).ok());
     let Some(found) = found else {
         return Vec::new();
     };

@@ -282,7 +282,7 @@ impl ObservedCall for ShownCall {
             session.send_update(SessionUpdate::ToolCallUpdate(update));
         } else if self.state.lock().terminal.is_some() {
             // The editor's own terminal shows it already.
-        } else if let Some(newest) = self.preview.push_output(text, omitted_bytes) {
+        } else if let Some(newest) = self.preview.push(text, omitted_bytes) {
             self.show_content(Some(&fence_text(&newest)));
         }
     }

@@ -69,11 +69,11 @@ pub struct ToolDescriptor {
 
 impl ToolDescriptor {
     /// Returns the name that callers use, which has no slash because a request cannot name a tool with one.
-    pub fn tool_name(&self) -> String {
+    pub fn name(&self) -> String {
         self.name.replace('/', ".")
     }
 
-    fn parse_descriptor(entry: &Value) -> Result<Self, String> {
+    fn parse(entry: &Value) -> Result<Self, String> {
         let entry = entry.as_object().ok_or("it is not an object")?;
         let name = string_field(entry, "name")?;
         let fits = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
@@ -180,7 +180,7 @@ impl ToolCatalog {
     }
 
     /// Parses a client's answer, entry by entry. A bad entry is left out and reported, and does not affect the others.
-    pub fn parse_catalog(answer: &Value) -> Self {
+    pub fn parse(answer: &Value) -> Self {
         let Some(entries) = answer.get("tools").and_then(Value::as_array) else {
             return Self::from_failure("the answer has no list `tools`");
         };
@@ -200,10 +200,10 @@ impl ToolCatalog {
                 left_out = entries.len() - at;
                 break;
             } else {
-                ToolDescriptor::parse_descriptor(entry)
+                ToolDescriptor::parse(entry)
             };
             match read {
-                Ok(tool) if names.insert(tool.tool_name()) => {
+                Ok(tool) if names.insert(tool.name()) => {
                     bytes += size;
                     catalog.tools.push(tool);
                 }
@@ -232,7 +232,7 @@ impl ToolCatalog {
     }
 
     /// Returns all tools, in the client's order.
-    pub fn tool_descriptors(&self) -> &[ToolDescriptor] {
+    pub fn descriptors(&self) -> &[ToolDescriptor] {
         &self.tools
     }
 

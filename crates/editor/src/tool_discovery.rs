@@ -34,7 +34,7 @@ pub enum EditorService {
 impl EditorTier {
     /// Returns the first tier that applies.
     pub fn first_applicable(catalog: &ToolCatalog, serves: &[EditorService]) -> Self {
-        if !catalog.tool_descriptors().is_empty() {
+        if !catalog.descriptors().is_empty() {
             Self::Catalog
         } else if serves.is_empty() {
             Self::Local
@@ -44,7 +44,7 @@ impl EditorTier {
     }
 
     /// Returns its number, from 1.
-    pub fn tier_number(self) -> u8 {
+    pub fn number(self) -> u8 {
         match self {
             Self::Catalog => 1,
             Self::Capabilities => 2,
@@ -71,7 +71,7 @@ impl EditorService {
             .collect()
     }
 
-    fn service_phrase(self) -> &'static str {
+    fn phrase(self) -> &'static str {
         match self {
             Self::ReadsFiles => "reads text files",
             Self::WritesFiles => "writes text files",
@@ -106,8 +106,8 @@ pub async fn discover_editor_tools(
     let catalog = session.tool_catalog().await;
     let (mut known, mut own, mut guests) = (Vec::new(), Vec::new(), Vec::new());
     let mut problems = catalog.problems().to_vec();
-    for tool in catalog.tool_descriptors() {
-        let name = tool.tool_name();
+    for tool in catalog.descriptors() {
+        let name = tool.name();
         if registry.has_device_tool(&name) {
             known.push(name);
             continue;
@@ -132,7 +132,7 @@ pub async fn discover_editor_tools(
     };
     tracing::info!(
         editor = found.editor,
-        tier = found.tier.tier_number(),
+        tier = found.tier.number(),
         own = found.own.len(),
         "an editor's tools are known"
     );
@@ -162,11 +162,7 @@ impl fmt::Display for EditorToolDiscovery {
             writeln!(f, "In its catalog and run here: {}.", self.known.join(", "))?;
         }
         if !self.serves.is_empty() {
-            let serves: Vec<&str> = self
-                .serves
-                .iter()
-                .map(|service| service.service_phrase())
-                .collect();
+            let serves: Vec<&str> = self.serves.iter().map(|service| service.phrase()).collect();
             writeln!(f, "In place of this machine it {}.", serves.join(", "))?;
         }
         for problem in &self.problems {

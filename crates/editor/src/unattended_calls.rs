@@ -79,7 +79,7 @@ impl UnattendedCall {
         }
     }
 
-    fn call_view(&self) -> CallView<'_> {
+    fn view(&self) -> CallView<'_> {
         CallView {
             request: &self.request,
             conversation: &self.conversation,
@@ -97,7 +97,7 @@ impl UnattendedCall {
             session.send_message(&format!(
                 "A call waits for your approval:\n{}\nSay `attach` to be asked here, or answer it by `punie-runner \
                  approvals` on the device.\n\n",
-                fence_text(&tool_call_title::call_title(self.call_view(), &session.roots))
+                fence_text(&tool_call_title::call_title(self.view(), &session.roots))
             ));
         }
     }
@@ -108,7 +108,7 @@ impl UnattendedCall {
         let mut open = self.editors.subscribe_open_turns();
         loop {
             open.mark_unchanged();
-            if let Some(shown) = self.editors.show_call(self.call_view()) {
+            if let Some(shown) = self.editors.show_call(self.view()) {
                 return self.shown.get_or_init(|| shown).ask_follower().await;
             }
             if open.changed().await.is_err() {

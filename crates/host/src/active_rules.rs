@@ -60,7 +60,7 @@ impl ActiveRules {
         };
         let stamp = file.read_stamp().map_err(unread)?;
         let text = file.read_checked().map_err(unread)?.unwrap_or_default();
-        let rules = Arc::new(PolicyRules::parse_policy(&text, &*is_tool)?);
+        let rules = Arc::new(PolicyRules::parse(&text, &*is_tool)?);
         let seen = LoadedRules {
             stamp,
             snapshot: RulesSnapshot {
@@ -77,7 +77,7 @@ impl ActiveRules {
     }
 
     /// Returns whether there are rules to check a call against, from the file's metadata only. Runs for every call.
-    pub(super) fn may_have_rules(&self) -> bool {
+    pub(super) fn may_have_any(&self) -> bool {
         // Called on the event loop, so it must not wait for another thread that reads the file.
         let Some(seen) = self.loaded.try_lock() else {
             return true;
@@ -104,7 +104,7 @@ impl ActiveRules {
             .read_settled()
             .map_err(|error| (format!("policy.toml: {error}"), None));
         let parsed = read.and_then(|(text, stamp)| {
-            let rules = PolicyRules::parse_policy(&text.unwrap_or_default(), &*self.is_tool);
+            let rules = PolicyRules::parse(&text.unwrap_or_default(), &*self.is_tool);
             rules
                 .map(|rules| (rules, stamp))
                 .map_err(|broken| (broken.to_string(), Some(stamp)))
@@ -144,7 +144,7 @@ impl ActiveRules {
     /// Returns the grants in force that this request may use, or that any new request may use.
     pub fn grants_for(&self, request: Option<&RequestId>) -> Vec<PolicyGrant> {
         let now = now_ms();
-        let all = self.grants.grant_texts();
+        let all = self.grants.texts();
         let read = all
             .iter()
             .filter_map(|text| serde_json::from_slice::<PolicyGrant>(text).ok());
@@ -179,29 +179,29 @@ impl ActiveRules {
         };
         for old in self
             .grants
-            .grant_texts()
+            .texts()
             .iter()
             .filter_map(|text| serde_json::from_slice::<PolicyGrant>(text).ok())
         {
             if old.until_ms <= now {
-                self.grants.remove_grant(&old.id);
+                self.grants.remove(&old.id);
             }
         }
         let text = serde_json::to_vec(&grant).unwrap_or_default();
-        self.grants.store_grant(&grant.id, &text)?;
+        self.grants.store(&grant.id, &text)?;
         Ok(grant)
     }
 
     /// Removes a grant.
     pub fn revoke_grant(&self, id: &str) {
-        self.grants.remove_grant(id);
+        self.grants.remove(id);
     }
 
     /// Adds a rule to the file as it is on disk. Returns the rule's name.
     ///
     /// # Errors
     /// [`PolicyFileError`] if the file is invalid before or after the change; else the system's error.
-    pub fn append_rule(
+    pub fn append(
         &self,
         rule: &AddedPolicyRule,
         decision: PolicyDecision,
@@ -213,7 +213,7 @@ impl ActiveRules {
     ///
     /// # Errors
     /// [`PolicyFileError`] if the file is invalid, or has no such rule; else the system's error.
-    pub fn remove_rule(&self, name: &str) -> Result<Result<(), PolicyFileError>, HomeError> {
+    pub fn remove(&self, name: &str) -> Result<Result<(), PolicyFileError>, HomeError> {
         self.change_file(|text| {
             let left = PolicyRules::remove_from_text(text, name, &*self.is_tool)?;
             Ok((left, ()))
@@ -235,7 +235,7 @@ impl ActiveRules {
             .and_then(|text| change(&text.unwrap_or_default()));
         match changed {
             Ok((text, made)) => {
-                self.file.write_policy(&text)?;
+                self.file.write(&text)?;
                 self.load_own_change();
                 Ok(Ok(made))
             }
@@ -248,7 +248,7 @@ impl ActiveRules {
         let Ok((text, stamp)) = self.file.read_settled() else {
             return;
         };
-        if let Ok(rules) = PolicyRules::parse_policy(&text.unwrap_or_default(), &*self.is_tool) {
+        if let Ok(rules) = PolicyRules::parse(&text.unwrap_or_default(), &*self.is_tool) {
             let snapshot = RulesSnapshot {
                 rules: Arc::new(rules),
                 broken: None,
@@ -272,7 +272,7 @@ impl ActiveRules {
             PolicyDecision::Allow,
             &*self.is_tool,
         )
-        .and_then(|(text, _)| PolicyRules::parse_policy(&text, &*self.is_tool))
+        .and_then(|(text, _)| PolicyRules::parse(&text, &*self.is_tool))
         .is_ok_and(|rules| judge_call(&rules, asks, call, &[]).decision == PolicyDecision::Allow)
     }
 
@@ -286,7 +286,7 @@ impl ActiveRules {
         grants
             .iter()
             .find(|grant| grant.id == id)
-            .is_none_or(|grant| !grant.once || self.grants.claim_grant(id, request))
+            .is_none_or(|grant| !grant.once || self.grants.claim(id, request))
     }
 }
 

@@ -11,5 +11,5 @@ pub async fn run_blocking<T: Send + 'static>(
 ) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|panicked| ToolError::internal_error(panicked.to_string()))
+        .map_err(|panicked| ToolError::internal(panicked.to_string()))
 }

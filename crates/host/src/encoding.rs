@@ -135,7 +135,7 @@ impl FileEncoding {
     ///
     /// UTF-8 with a few invalid bytes stays UTF-8: other text rarely has more valid sequences by chance than invalid
     /// bytes.
-    pub fn detect_encoding(bytes: &[u8], whole: bool) -> Self {
+    pub fn detect(bytes: &[u8], whole: bool) -> Self {
         if let Some(marked) = Self::from_bom(bytes) {
             return marked;
         }
@@ -278,7 +278,7 @@ pub(crate) fn count_invalid_bytes(bytes: &[u8]) -> u64 {
         .sum()
 }
 
-/// Detects UTF-8 in text that comes in pieces, as [`FileEncoding::detect_encoding`] does for a whole text without a
+/// Detects UTF-8 in text that comes in pieces, as [`FileEncoding::detect`] does for a whole text without a
 /// mark.
 #[derive(Debug, Default)]
 pub struct Utf8Tally {
@@ -339,43 +339,37 @@ mod tests {
 
     #[test]
     fn what_text_is_written_in_is_told_from_its_bytes() {
-        assert_eq!(FileEncoding::detect_encoding(b"", true), FileEncoding::Utf8);
+        assert_eq!(FileEncoding::detect(b"", true), FileEncoding::Utf8);
         assert_eq!(
-            FileEncoding::detect_encoding("naïve – 🦀".as_bytes(), true),
+            FileEncoding::detect("naïve – 🦀".as_bytes(), true),
             FileEncoding::Utf8
         );
         assert_eq!(
-            FileEncoding::detect_encoding(&"naïve – 🦀".as_bytes()[..12], false),
+            FileEncoding::detect(&"naïve – 🦀".as_bytes()[..12], false),
             FileEncoding::Utf8
         );
         assert_eq!(
-            FileEncoding::detect_encoding(b"\xEF\xBB\xBFx", true),
+            FileEncoding::detect(b"\xEF\xBB\xBFx", true),
             FileEncoding::Utf8Bom
         );
         assert_eq!(
-            FileEncoding::detect_encoding(b"\xFE\xFF\0x", true),
+            FileEncoding::detect(b"\xFE\xFF\0x", true),
             FileEncoding::Utf16Be
         );
         let french = "Le café du théâtre est fermé à midi.\n".repeat(3);
         let western = legacy("windows-1252");
         let bytes = western.encode_text(&french).expect("it has all of them");
-        assert_eq!(FileEncoding::detect_encoding(&bytes, true), western);
+        assert_eq!(FileEncoding::detect(&bytes, true), western);
         let japanese = "こんにちは、世界。これはテストです。\n".repeat(3);
         let bytes = legacy("shift_jis")
             .encode_text(&japanese)
             .expect("it has all of them")
             .into_owned();
-        assert_eq!(
-            FileEncoding::detect_encoding(&bytes, true),
-            legacy("shift_jis")
-        );
+        assert_eq!(FileEncoding::detect(&bytes, true), legacy("shift_jis"));
         // One damaged place does not make another encoding of it.
         let mut damaged = "Grüße aus Köln, schöne Häuser\n".as_bytes().to_vec();
         damaged.push(0xFF);
-        assert_eq!(
-            FileEncoding::detect_encoding(&damaged, true),
-            FileEncoding::Utf8
-        );
+        assert_eq!(FileEncoding::detect(&damaged, true), FileEncoding::Utf8);
     }
 
     #[test]
@@ -417,8 +411,8 @@ mod tests {
             bytes.chunks(size).for_each(|piece| tally.count_piece(piece));
             // What no encoding can read stays UTF-8 with faults.
             if tally.is_mostly_utf8() {
-                prop_assert_eq!(FileEncoding::detect_encoding(&bytes, true), FileEncoding::Utf8);
-            } else if FileEncoding::detect_encoding(&bytes, true) == FileEncoding::Utf8 {
+                prop_assert_eq!(FileEncoding::detect(&bytes, true), FileEncoding::Utf8);
+            } else if FileEncoding::detect(&bytes, true) == FileEncoding::Utf8 {
                 prop_assert!(std::str::from_utf8(&bytes).is_err());
             }
         }

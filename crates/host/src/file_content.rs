@@ -200,7 +200,7 @@ pub fn classify_content(bytes: &[u8], whole: bool) -> Result<FileEncoding, Binar
     if has_control_bytes(head) {
         return plain("binary data (over 30 % control characters)");
     }
-    Ok(FileEncoding::detect_encoding(bytes, whole))
+    Ok(FileEncoding::detect(bytes, whole))
 }
 
 /// Returns whether the head begins with a byte order mark of UTF-32, which is not decoded. The little-endian mark

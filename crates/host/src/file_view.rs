@@ -62,7 +62,7 @@ impl FileView {
     ///
     /// # Errors
     /// `NotFound` for a removed file; the system's.
-    pub fn open_file_at(&self, path: &Path) -> Option<io::Result<File>> {
+    pub fn open_at(&self, path: &Path) -> Option<io::Result<File>> {
         Some(match self.file_at(path)? {
             Some(file) => File::open(&file.content),
             None => Err(io::ErrorKind::NotFound.into()),

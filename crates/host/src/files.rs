@@ -136,7 +136,7 @@ impl LineEndings {
     }
 
     /// Detects the line endings of these bytes.
-    pub fn detect_endings(bytes: &[u8]) -> Self {
+    pub fn detect(bytes: &[u8]) -> Self {
         let (mut lf, mut crlf) = (false, false);
         for at in memchr::memchr_iter(b'\n', bytes) {
             if at > 0 && bytes[at - 1] == b'\r' {

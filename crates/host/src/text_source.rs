@@ -30,7 +30,7 @@ impl TextSource {
     }
 
     /// Returns whether the text is not on disk.
-    pub fn is_unsaved_text(&self) -> bool {
+    pub fn is_unsaved(&self) -> bool {
         matches!(self, Self::Editor { unsaved: true, .. })
     }
 
@@ -43,7 +43,7 @@ impl TextSource {
     }
 
     /// Returns `editor` if it was one, for a reply's metadata.
-    pub fn source_label(&self) -> Option<String> {
+    pub fn label(&self) -> Option<String> {
         matches!(self, Self::Editor { .. }).then(|| "editor".to_owned())
     }
 }

@@ -125,7 +125,7 @@ impl HostPattern {
         })
     }
 
-    fn matches_host(&self, host: &HostName, port: u16) -> bool {
+    fn matches(&self, host: &HostName, port: u16) -> bool {
         let fits = match (&self.kind, host) {
             (HostPatternKind::Any, _) => true,
             (HostPatternKind::Name(wanted), HostName::Name(name)) => wanted == name,
@@ -213,7 +213,7 @@ impl PolicyRules {
     /// Decides on a host that a command of this tool wants to reach. The strictest rule that names it wins; a host that
     /// no rule names is a question, unless the default denies.
     pub fn judge_host(&self, tool: &str, host: &HostName, port: u16) -> HostVerdict {
-        let named = self.strictest_host_rule(tool, |pattern| pattern.matches_host(host, port));
+        let named = self.strictest_for_host(tool, |pattern| pattern.matches(host, port));
         named.unwrap_or(HostVerdict {
             decision: self.default.max(PolicyDecision::Ask),
             rule: None,
@@ -223,10 +223,10 @@ impl PolicyRules {
 
     /// Decides on an address by the rules that name it or its network; `None` if there are none.
     pub fn judge_address(&self, tool: &str, address: IpAddr, port: u16) -> Option<HostVerdict> {
-        self.strictest_host_rule(tool, |pattern| pattern.matches_address(address, port))
+        self.strictest_for_host(tool, |pattern| pattern.matches_address(address, port))
     }
 
-    fn strictest_host_rule(
+    fn strictest_for_host(
         &self,
         tool: &str,
         matches: impl Fn(&HostPattern) -> bool,
@@ -252,7 +252,7 @@ pub(super) fn matches_example(rule: &PolicyRule, example: &str) -> bool {
     let port = port.unwrap_or(443);
     rule.hosts
         .iter()
-        .any(|pattern| pattern.matches_host(&host, port))
+        .any(|pattern| pattern.matches(&host, port))
 }
 
 #[cfg(test)]
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     fn rules(text: &str) -> PolicyRules {
-        PolicyRules::parse_policy(text, &|_| true).expect("rules")
+        PolicyRules::parse(text, &|_| true).expect("rules")
     }
 
     fn decision(rules: &PolicyRules, host: &str, port: u16) -> PolicyDecision {

@@ -128,9 +128,7 @@ impl<'a> CallJudge<'a> {
             return PartDecision::For(VerdictSource::Grant, self.part_text(part));
         }
         let rules = self.rules;
-        let about: Vec<&PolicyRule> = rules
-            .rules_about(&self.call.tool, self.call.effect)
-            .collect();
+        let about: Vec<&PolicyRule> = rules.about(&self.call.tool, self.call.effect).collect();
         let (allowing, objecting): (Vec<&PolicyRule>, Vec<&PolicyRule>) = about
             .into_iter()
             .partition(|rule| rule.decision == PolicyDecision::Allow);
@@ -313,7 +311,7 @@ impl<'a> CallJudge<'a> {
         let CallPart::Command(simple, sets_variables) = part else {
             return None;
         };
-        let mut about = self.rules.rules_about(&self.call.tool, self.call.effect);
+        let mut about = self.rules.about(&self.call.tool, self.call.effect);
         let rule = about
             .find(|rule| rule.decision == PolicyDecision::Allow && rule.begins_command(simple))?;
         let why = if sets_variables {

@@ -33,11 +33,11 @@ impl AddedPolicyRule {
         decision: PolicyDecision,
         is_tool: &dyn Fn(&str) -> bool,
     ) -> Result<(String, String), PolicyFileError> {
-        let before = PolicyRules::parse_policy(text, is_tool)?;
+        let before = PolicyRules::parse(text, is_tool)?;
         let name = self
             .name
             .clone()
-            .unwrap_or_else(|| self.choose_rule_name(&before, decision));
+            .unwrap_or_else(|| self.choose_name(&before, decision));
         let list = |words: &[String]| {
             let quoted: Vec<String> = words.iter().map(|word| quote_toml(word)).collect();
             (!words.is_empty()).then(|| format!("[{}]", quoted.join(", ")))
@@ -65,12 +65,12 @@ impl AddedPolicyRule {
             _ => "\n\n",
         };
         let whole = format!("{text}{gap}{added}");
-        PolicyRules::parse_policy(&whole, is_tool)?;
+        PolicyRules::parse(&whole, is_tool)?;
         Ok((whole, name))
     }
 
     /// A name that says what it is about and that no rule has.
-    fn choose_rule_name(&self, rules: &PolicyRules, decision: PolicyDecision) -> String {
+    fn choose_name(&self, rules: &PolicyRules, decision: PolicyDecision) -> String {
         let words = self.command.iter().chain(&self.paths).chain(&self.hosts);
         let folders = self.folders.iter().map(|folder| {
             let last = folder.rsplit('/').find(|part| !part.is_empty());
@@ -100,7 +100,7 @@ impl AddedPolicyRule {
         let numbered = (2..).map(|n| format!("{base}-{n}"));
         std::iter::once(base.clone())
             .chain(numbered)
-            .find(|name| rules.find_rule(name).is_none())
+            .find(|name| rules.find(name).is_none())
             .unwrap_or(base)
     }
 }
@@ -122,7 +122,7 @@ impl PolicyRules {
         name: &str,
         is_tool: &dyn Fn(&str) -> bool,
     ) -> Result<String, PolicyFileError> {
-        let before = Self::parse_policy(text, is_tool)?;
+        let before = Self::parse(text, is_tool)?;
         let at = before.rules.iter().position(|rule| rule.name == name);
         let Some(at) = at else {
             let text = format!("there is no rule {name:?}");
@@ -143,7 +143,7 @@ impl PolicyRules {
         let left = [&lines[..first], &lines[next - comments..]]
             .concat()
             .concat();
-        let after = Self::parse_policy(&left, is_tool)?;
+        let after = Self::parse(&left, is_tool)?;
         debug_assert_eq!(after.rules.len() + 1, before.rules.len(), "one rule less");
         Ok(left)
     }

@@ -92,10 +92,7 @@ impl PolicyRules {
     ///
     /// # Errors
     /// [`PolicyFileError`], with the line: also where a rule's examples are not as it says.
-    pub fn parse_policy(
-        text: &str,
-        is_tool: &dyn Fn(&str) -> bool,
-    ) -> Result<Self, PolicyFileError> {
+    pub fn parse(text: &str, is_tool: &dyn Fn(&str) -> bool) -> Result<Self, PolicyFileError> {
         let breaks = |part: &str| part.matches('\n').count();
         let line_at = |offset: usize| breaks(&text[..offset.min(text.len())]) + 1;
         let written: PolicyFileText = toml::from_str(text).map_err(|error| PolicyFileError {
@@ -141,7 +138,7 @@ impl PolicyRules {
     }
 
     /// The rule of this name.
-    pub fn find_rule(&self, name: &str) -> Option<&PolicyRule> {
+    pub fn find(&self, name: &str) -> Option<&PolicyRule> {
         self.rules.iter().find(|rule| rule.name == name)
     }
 
@@ -158,7 +155,7 @@ impl PolicyRules {
         }
     }
 
-    pub(super) fn rules_about<'a>(
+    pub(super) fn about<'a>(
         &'a self,
         tool: &'a str,
         effect: ToolEffect,

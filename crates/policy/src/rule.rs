@@ -111,7 +111,7 @@ impl PathGlob {
         self.text.starts_with('/') || self.text.chars().nth(1) == Some(':')
     }
 
-    fn matches_path(&self, path: &str) -> bool {
+    fn matches(&self, path: &str) -> bool {
         self.matchers.iter().any(|matcher| matcher.is_match(path))
     }
 
@@ -229,7 +229,7 @@ impl PolicyRule {
                     && self
                         .paths
                         .iter()
-                        .any(|glob| path(glob).is_some_and(|path| glob.matches_path(&path)))
+                        .any(|glob| path(glob).is_some_and(|path| glob.matches(&path)))
             }
             CallPart::Command(simple, assigns) => {
                 !assigns
@@ -258,7 +258,7 @@ impl PolicyRule {
             } else {
                 &place.relative
             };
-            if let Some(path) = spellings.iter().find(|path| glob.matches_path(path)) {
+            if let Some(path) = spellings.iter().find(|path| glob.matches(path)) {
                 return RuleFit::Yes(format!("{path} (by {})", glob.text));
             }
             if !place.known

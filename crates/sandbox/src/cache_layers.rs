@@ -122,7 +122,7 @@ impl CacheLayers {
     ///
     /// # Errors
     /// The system's, for a folder that cannot be made.
-    pub fn plan_layers(rules: &SandboxRules, number: u32) -> io::Result<Self> {
+    pub fn plan(rules: &SandboxRules, number: u32) -> io::Result<Self> {
         let trusted = WritableFolders::from_rules(rules);
         let users = |path: &Path| {
             let resolved = trusted.resolve_trusted(&rules.user_home.as_ref()?.join(path))?;
@@ -166,7 +166,7 @@ impl CacheLayers {
     }
 
     /// Returns the caches, once their mounts were tried. `None` if another process still uses these layers.
-    pub fn list_caches(&self) -> Option<Vec<CommandCache>> {
+    pub fn list(&self) -> Option<Vec<CommandCache>> {
         let is_in_use = |mount: &OverlayMount| mount.error_number() == Errno::BUSY.raw_os_error();
         if self.overlay_mounts().any(is_in_use) {
             return None;
@@ -217,7 +217,7 @@ mod tests {
     fn only_caches_that_the_user_has_get_layers_and_one_in_use_refuses_the_set() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("real");
-        let mut rules = SandboxRules::minimal_rules(root.join("own"), root.join("temp"));
+        let mut rules = SandboxRules::minimal(root.join("own"), root.join("temp"));
         rules.user_home = Some(root.join("a:b,c"));
         for path in [
             ".npm/_cacache",
@@ -227,7 +227,7 @@ mod tests {
         ] {
             fs::create_dir_all(root.join("a:b,c").join(path)).expect("made");
         }
-        let layers = CacheLayers::plan_layers(&rules, 1).expect("planned");
+        let layers = CacheLayers::plan(&rules, 1).expect("planned");
         let mounts: Vec<&OverlayMount> = layers.overlay_mounts().collect();
         let options: Vec<&str> = mounts
             .iter()
@@ -241,7 +241,7 @@ mod tests {
             "{options:?}"
         );
         let contents = || {
-            let caches = layers.list_caches()?;
+            let caches = layers.list()?;
             Some(
                 caches
                     .into_iter()

@@ -128,7 +128,7 @@ mod tests {
                 workspaces: vec![home.join("work")],
                 user_home: Some(home.clone()),
                 hide: vec![home.join("hidden")],
-                ..SandboxRules::minimal_rules(home.join(".punie"), home.join(".punie/tmp"))
+                ..SandboxRules::minimal(home.join(".punie"), home.join(".punie/tmp"))
             };
             let mut files = certificate_files(&rules, &hidden_paths(&rules).paths, |_| false);
             files.sort();

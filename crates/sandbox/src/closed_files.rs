@@ -298,7 +298,7 @@ mod tests {
         let rules = SandboxRules {
             user_home: Some(home.clone()),
             search_path: vec![home.join("tools/x/bin")],
-            ..SandboxRules::minimal_rules(home.join(".punie"), home.join(".punie/tmp"))
+            ..SandboxRules::minimal(home.join(".punie"), home.join(".punie/tmp"))
         };
         let mut found = closed_files(&rules);
         found.retain(|path| path.starts_with(&home));

@@ -113,7 +113,7 @@ mod tests {
         let folder = |path: &str| PathBuf::from(path);
         let rules = SandboxRules {
             workspaces: vec![folder("/srv/work")],
-            ..SandboxRules::minimal_rules(folder("/srv/home"), folder("/srv/temp"))
+            ..SandboxRules::minimal(folder("/srv/home"), folder("/srv/temp"))
         };
         let narrowed = rules.clone().narrowed_to(&[folder("/srv/work/one")], &[]);
         let other = rules.clone().narrowed_to(&[folder("/opt/other")], &[]);

@@ -266,7 +266,7 @@ mod tests {
             user_home: Some("/home/a".into()),
             write: vec!["/var/tmp/ours".into()],
             network: NetworkAccess::Loopback,
-            ..SandboxRules::minimal_rules("/home/a/.punie".into(), "/home/a/.punie/tmp".into())
+            ..SandboxRules::minimal("/home/a/.punie".into(), "/home/a/.punie/tmp".into())
         }
     }
 

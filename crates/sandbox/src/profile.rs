@@ -299,7 +299,7 @@ impl ProfileBuilder {
     ///
     /// # Errors
     /// There is no filter for this processor.
-    pub fn build_profile_in(&self, view: Arc<HeldView>) -> io::Result<SandboxProfile> {
+    pub fn build_in(&self, view: Arc<HeldView>) -> io::Result<SandboxProfile> {
         let mut profile = self.profile_with(view.ruleset.clone())?;
         profile.view = Some(view);
         Ok(profile)
@@ -310,7 +310,7 @@ impl ProfileBuilder {
     ///
     /// # Errors
     /// The kernel's error for a ruleset that it should support, or a hidden path that cannot be resolved.
-    pub fn build_profile_without_view(
+    pub fn build_without_view(
         &self,
         shown: Option<&Path>,
         network: NetworkAccess,
@@ -356,8 +356,8 @@ impl ProfileBuilder {
     /// resolved.
     ///
     /// # Errors
-    /// As [`ProfileBuilder::build_profile_without_view`].
-    pub fn build_self_test_profile(&self) -> io::Result<SandboxProfile> {
+    /// As [`ProfileBuilder::build_without_view`].
+    pub fn build_self_test(&self) -> io::Result<SandboxProfile> {
         let grants = compute_self_test_grants(&self.rules);
         self.profile_with(create_ruleset(&grants, Vec::new(), self.network_access())?)
     }

@@ -214,7 +214,7 @@ mod tests {
             user_home: Some(home.clone()),
             search_path: vec![home.join("bin"), home.join(".local/bin")],
             workspaces: vec![home.join("work")],
-            ..SandboxRules::minimal_rules(layout.path("punie"), layout.path("temp"))
+            ..SandboxRules::minimal(layout.path("punie"), layout.path("temp"))
         };
         let reads = reads.into_iter().chain([layout.path("code")]).collect();
         let rules = rules.with_own_folders(reads, layout.path("data"), layout.path("home"));

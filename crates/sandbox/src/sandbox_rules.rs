@@ -25,7 +25,7 @@ impl KnownFolders {
     }
 
     /// Returns whether a path lies in one of them.
-    pub fn have_folder_around(&self, path: &Path) -> bool {
+    pub fn have_around(&self, path: &Path) -> bool {
         self.0.lock().iter().any(|folder| path.starts_with(folder))
     }
 
@@ -108,7 +108,7 @@ pub struct SandboxRules {
 
 impl SandboxRules {
     /// Returns minimal rules: they hide the runner's home, grant a folder for temporary files, and grant nothing else.
-    pub fn minimal_rules(own_home: PathBuf, temp: PathBuf) -> Self {
+    pub fn minimal(own_home: PathBuf, temp: PathBuf) -> Self {
         Self {
             workspaces: Vec::new(),
             repositories: Vec::new(),

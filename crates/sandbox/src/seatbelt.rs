@@ -142,7 +142,7 @@ mod tests {
             read: vec!["/Users/a/.docker".into()],
             hide: vec!["/Users/a/private".into()],
             network,
-            ..SandboxRules::minimal_rules("/Users/a/.punie".into(), "/Users/a/.punie/tmp".into())
+            ..SandboxRules::minimal("/Users/a/.punie".into(), "/Users/a/.punie/tmp".into())
         }
     }
 

@@ -70,7 +70,7 @@ mod outside {
         ///
         /// # Errors
         /// The system's.
-        pub fn create_targets(folder: &Path, inside: &Path) -> io::Result<Self> {
+        pub fn create(folder: &Path, inside: &Path) -> io::Result<Self> {
             static NEXT: AtomicU32 = AtomicU32::new(0);
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let folder = folder.join(format!("{}-{number}", std::process::id()));
@@ -240,7 +240,7 @@ mod tests {
     fn level_after(lines: &[fn(&str) -> String]) -> ConfinementLevel {
         let folder = tempfile::tempdir().expect("a folder");
         let inside = folder.path().join("inside");
-        let targets = SelfTestTargets::create_targets(folder.path(), &inside).expect("targets");
+        let targets = SelfTestTargets::create(folder.path(), &inside).expect("targets");
         let arguments = targets.script_arguments().expect("arguments");
         let (tcp, udp, name) = (&arguments[1], &arguments[2], &arguments[4]);
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");

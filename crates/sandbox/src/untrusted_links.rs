@@ -144,7 +144,7 @@ mod tests {
         symlink(top.join("outside"), top.join("data/work/link")).expect("linked");
         let rules = SandboxRules {
             workspaces: vec![top.join("work")],
-            ..SandboxRules::minimal_rules(top.join("home"), top.join("tmp"))
+            ..SandboxRules::minimal(top.join("home"), top.join("tmp"))
         };
         let writable = WritableFolders::from_rules(&rules);
         let real = |path: &str| {

@@ -341,7 +341,7 @@ mod tests {
             workspaces: vec![top.join("work")],
             user_home: Some(top.clone()),
             search_path: vec![top.join("work/two/bin"), top.join("tools/bin")],
-            ..SandboxRules::minimal_rules(top.join("punie"), top.join("temp"))
+            ..SandboxRules::minimal(top.join("punie"), top.join("temp"))
         };
         let narrowed = rules.narrowed_to(&[top.join("work/one")], &[]);
         let contents = ViewContents::collect(&narrowed, &narrowed.temp, None, &top.join("view"))

@@ -18,7 +18,7 @@ pub struct AllowedCalls(Mutex<VecDeque<RequestId>>);
 
 impl AllowedCalls {
     /// Records that a person allowed this call.
-    pub fn record_allowed(&self, request: &RequestId) {
+    pub fn record(&self, request: &RequestId) {
         let mut calls = self.0.lock();
         if calls.len() == CAPACITY {
             calls.pop_front();
@@ -42,7 +42,7 @@ mod tests {
     fn a_task_is_known_by_the_call_that_made_it() {
         let allowed = AllowedCalls::default();
         let (made, other) = (RequestId::new(), RequestId::new());
-        allowed.record_allowed(&made);
+        allowed.record(&made);
         let task = |id: &RequestId| RequestId::parse(format!("{id}-task")).expect("an id");
         assert!(allowed.has_made_task(&task(&made)));
         assert!(!allowed.has_made_task(&task(&other)) && !allowed.has_made_task(&made));

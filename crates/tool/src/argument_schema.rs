@@ -52,7 +52,7 @@ impl ArgumentSchema {
     ///
     /// # Errors
     /// The first faults.
-    pub fn validate_arguments(&self, arguments: &Value) -> Result<(), String> {
+    pub fn validate(&self, arguments: &Value) -> Result<(), String> {
         self.schemas
             .validate(arguments, self.root)
             .map_err(|error| {
@@ -118,9 +118,7 @@ mod tests {
 
     fn refused(schema: &Value, arguments: &Value) -> String {
         let schema = ArgumentSchema::new(schema).unwrap_or_else(|why| panic!("{why}"));
-        schema
-            .validate_arguments(arguments)
-            .expect_err("they do not fit")
+        schema.validate(arguments).expect_err("they do not fit")
     }
 
     #[test]
@@ -136,8 +134,7 @@ mod tests {
             }
         });
         assert!(
-            ArgumentSchema::new(&schema)
-                .is_ok_and(|s| s.validate_arguments(&json!({"symbol": "a"})).is_ok())
+            ArgumentSchema::new(&schema).is_ok_and(|s| s.validate(&json!({"symbol": "a"})).is_ok())
         );
         for (arguments, words) in [
             (json!({}), "missing key `symbol`"),

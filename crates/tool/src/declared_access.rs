@@ -87,7 +87,7 @@ pub struct StartedCall {
 
 impl DeclaredAccess {
     /// Declares no access to files and no command.
-    pub fn no_access() -> Self {
+    pub fn none() -> Self {
         Self::default()
     }
 

@@ -146,7 +146,7 @@ impl CallTitle {
     }
 
     /// Returns the sentence, with paths relative to the project's folders.
-    pub fn render_title(&self, roots: &[PathBuf]) -> String {
+    pub fn render(&self, roots: &[PathBuf]) -> String {
         let shown = |path: &String| path_from_root(path, roots).to_owned();
         let paths = match self.paths.as_slice() {
             [] => String::new(),

@@ -39,7 +39,7 @@ impl ToolError {
     }
 
     /// Creates an error for a bug of the runner.
-    pub fn internal_error(text: impl Into<String>) -> Self {
+    pub fn internal(text: impl Into<String>) -> Self {
         Self::new(ErrorCode::Internal, text)
     }
 

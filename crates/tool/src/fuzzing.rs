@@ -16,7 +16,7 @@ pub fn arguments(data: &[u8]) {
         .with_tool::<Arguments>()
         .into_entries();
     let registry = ToolRegistry::new([tools]).expect("one tool");
-    let entry = registry.find_tool(Arguments::NAME).expect("the only tool");
+    let entry = registry.find(Arguments::NAME).expect("the only tool");
     if let Err(refusal) = entry.decode_call(&String::from_utf8_lossy(data)) {
         assert!(!refusal.model_text().is_empty());
     }
@@ -55,7 +55,7 @@ impl Tool for Arguments {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     async fn run(self, _cx: &ToolContext, _deps: &()) -> Result<ToolReply, ToolError> {

@@ -130,7 +130,7 @@ impl CallFollower {
     }
 
     /// Returns the observed call.
-    pub fn observed_call(&self) -> Option<&dyn ObservedCall> {
+    pub fn observed(&self) -> Option<&dyn ObservedCall> {
         self.0.as_deref()
     }
 }

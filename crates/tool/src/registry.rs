@@ -85,10 +85,10 @@ impl ToolRegistry {
     ///
     /// # Errors
     /// `unknown_tool`, with similar names; `policy_denied` for a tool outside of the device's profile.
-    pub fn find_tool(&self, name: &str) -> Result<Arc<ToolEntry>, ToolError> {
+    pub fn find(&self, name: &str) -> Result<Arc<ToolEntry>, ToolError> {
         let entry = self
             .get_entry(name)
-            .ok_or_else(|| self.unknown_tool_error(name))?;
+            .ok_or_else(|| self.unknown_error(name))?;
         if self.profile.includes_spec(entry.tool_spec()) {
             return Ok(entry);
         }
@@ -136,12 +136,12 @@ impl ToolRegistry {
     }
 
     /// Returns the effect of this call, if the tool exists.
-    pub fn effect_of_tool(&self, name: &str, args: &str) -> Option<ToolEffect> {
+    pub fn effect_of(&self, name: &str, args: &str) -> Option<ToolEffect> {
         self.get_entry(name).map(|entry| entry.effect_of_call(args))
     }
 
     /// Describes a call for a person: its title, its access, the proposed changes.
-    pub fn describe_tool_call(&self, name: &str, args: &Value) -> CallDescription {
+    pub fn describe_call(&self, name: &str, args: &Value) -> CallDescription {
         let entry = self.get_entry(name);
         let mut described = entry
             .and_then(|entry| entry.describe_call(&args.to_string()))
@@ -152,8 +152,7 @@ impl ToolRegistry {
             .unwrap_or_else(|| described.default_title(name, args));
         described.title = Some(match &described.access.starts_call {
             Some(started) => {
-                let inner =
-                    self.describe_tool_call(&started.tool, &Value::Object(started.args.clone()));
+                let inner = self.describe_call(&started.tool, &Value::Object(started.args.clone()));
                 title.starting_call(
                     &inner
                         .title
@@ -199,11 +198,11 @@ impl ToolRegistry {
     }
 
     /// Returns a counter that changes when such tools are added or removed.
-    pub fn subscribe_tool_changes(&self) -> watch::Receiver<u64> {
+    pub fn subscribe_changes(&self) -> watch::Receiver<u64> {
         self.dynamic_tools.subscribe_groups()
     }
 
-    fn unknown_tool_error(&self, name: &str) -> ToolError {
+    fn unknown_error(&self, name: &str) -> ToolError {
         let guests = self.dynamic_tools.tool_names();
         let names = || {
             let own = self.device_specs().filter(|spec| spec.offered);

@@ -193,8 +193,7 @@ impl ToolEntry {
                     Err(error) => refused = refused.or(Some(error)),
                 }
             }
-            Err(refused
-                .unwrap_or_else(|| ToolError::internal_error("no tool of this name is left")))
+            Err(refused.unwrap_or_else(|| ToolError::internal("no tool of this name is left")))
         };
         Some(Arc::new(Self::from_decoder(spec, Box::new(decode))))
     }

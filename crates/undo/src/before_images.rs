@@ -212,7 +212,7 @@ impl BeforeImageStore {
     ) -> Vec<String> {
         let stored = self
             .trash
-            .with_trash_lock(|| self.store_changes(request, tool, changes, replaced));
+            .with_lock(|| self.store_changes(request, tool, changes, replaced));
         stored.unwrap_or_else(|cause| {
             tracing::warn!(request.id = %request, %cause, "what a call changes could not be kept");
             vec![format!(

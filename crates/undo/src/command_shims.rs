@@ -30,7 +30,7 @@ impl CommandShims {
     ///
     /// # Errors
     /// The system's.
-    pub fn install_shims(
+    pub fn install(
         trash: Trash,
         workspace: &Workspace,
         reachable: &ReachableFolders,
@@ -74,7 +74,7 @@ impl PathPrefixSource for CommandShims {
             tracing::warn!(%cause, "what commands have removed stays where they can reach it");
         }
         let programs = self.trash.home.trash_programs_dir();
-        let proof = self.trash.proofs.make_proof(&self.trash.home, request);
+        let proof = self.trash.proofs.make(&self.trash.home, request);
         let proof = proof
             .inspect_err(|cause| tracing::warn!(%cause, "nothing that commands remove is kept"));
         let env = ShimEnv {

@@ -92,7 +92,7 @@ impl ContentStore {
     }
 
     /// Lists every stored content by its hash with its size, and whatever else lies there.
-    pub fn list_contents(&self) -> io::Result<Vec<(String, u64)>> {
+    pub fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -104,7 +104,7 @@ impl ContentStore {
     }
 
     /// Deletes one.
-    pub fn delete_content(&self, name: &str) -> io::Result<()> {
+    pub fn delete(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.folder.join(name))
     }
 }

@@ -75,7 +75,7 @@ pub(super) struct UndoLogLine {
 
 impl ManifestRecord {
     /// Reads a manifest, in a folder of removed things or a file tool's.
-    pub fn read_manifest_record(folder: Option<PathBuf>, file: PathBuf) -> io::Result<Self> {
+    pub fn read(folder: Option<PathBuf>, file: PathBuf) -> io::Result<Self> {
         Ok(Self::new(folder, manifest::read_lines(&file)?, file))
     }
 
@@ -160,7 +160,7 @@ impl Trash {
     /// # Errors
     /// The system's.
     pub fn list_entries(&self) -> io::Result<Vec<TrashEntry>> {
-        self.with_trash_lock(|| {
+        self.with_lock(|| {
             self.collect_from_commands()?;
             let mut all = self.list_entries_locked()?;
             all.retain(TrashEntry::keeps_anything);
@@ -173,7 +173,7 @@ impl Trash {
     /// # Errors
     /// The system's.
     pub fn list_entries_of(&self, request: &str) -> io::Result<Vec<TrashEntry>> {
-        self.with_trash_lock(|| {
+        self.with_lock(|| {
             self.collect_from_commands()?;
             let mut all = self.list_entries_locked()?;
             all.retain(|entry| entry.request.as_str() == request);
@@ -198,9 +198,7 @@ impl Trash {
             let is_of_commands = record.folder.is_some();
             let source = match is_of_commands {
                 false => ManifestSource::Tools,
-                true if self.proofs.make_proof(&self.home, &request)? == proof => {
-                    ManifestSource::Shims
-                }
+                true if self.proofs.make(&self.home, &request)? == proof => ManifestSource::Shims,
                 true => ManifestSource::Unproven,
             };
             let is_snapshot = |line: &ManifestLine| matches!(line, ManifestLine::Snapshot(_));
@@ -254,10 +252,9 @@ impl Trash {
         let of_tools = list_visible(&self.home.trash_manifests_dir())?.into_iter();
         let folders = list_visible(&self.home.trash_removed_dir())?.into_iter();
         let of_commands = folders.filter(|folder| is_folder(folder));
-        let of_tools = of_tools.map(|file| ManifestRecord::read_manifest_record(None, file));
-        let of_commands = of_commands.map(|folder| {
-            ManifestRecord::read_manifest_record(Some(folder.clone()), folder.join(MANIFEST))
-        });
+        let of_tools = of_tools.map(|file| ManifestRecord::read(None, file));
+        let of_commands = of_commands
+            .map(|folder| ManifestRecord::read(Some(folder.clone()), folder.join(MANIFEST)));
         of_tools.chain(of_commands).collect()
     }
 

@@ -118,12 +118,12 @@ impl Trash {
     }
 
     /// The folders that a confined command must be allowed to write, so that what it removes can be renamed into them.
-    pub fn command_trash_folders(&self) -> Vec<PathBuf> {
+    pub fn command_folders(&self) -> Vec<PathBuf> {
         vec![self.home.trash_incoming_dir()]
     }
 
     /// Keeps everybody else from moving anything in the trash until the file is dropped.
-    fn lock_trash(&self) -> io::Result<File> {
+    fn lock(&self) -> io::Result<File> {
         let file = open_lock_file(&self.home.trash_lock_file())?;
         file.lock()?;
         Ok(file)

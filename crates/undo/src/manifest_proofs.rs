@@ -23,7 +23,7 @@ impl ManifestProofs {
     ///
     /// # Errors
     /// The system's, where the key is neither there nor can be made.
-    pub fn make_proof(&self, home: &Home, request: &RequestId) -> io::Result<String> {
+    pub fn make(&self, home: &Home, request: &RequestId) -> io::Result<String> {
         if self.0.get().is_none() {
             let _ = self.0.set(load_or_create_key(&home.trash_key_file())?);
         }
@@ -75,7 +75,7 @@ mod tests {
         let of = |home: &Home, request: &str| {
             let request = RequestId::parse(request).expect("an id");
             ManifestProofs::default()
-                .make_proof(home, &request)
+                .make(home, &request)
                 .expect("a key")
         };
         let first = of(&one, "request-1");

@@ -24,7 +24,7 @@ pub(super) enum PathState {
 
 impl PathState {
     /// Looks at a path beneath its workspace.
-    pub fn read_path_state(path: &WorkspacePath) -> Self {
+    pub fn read(path: &WorkspacePath) -> Self {
         let read = path.file_metadata().and_then(|metadata| {
             if !metadata.is_file() {
                 return Ok(Self::Other("is no regular file any more".to_owned()));

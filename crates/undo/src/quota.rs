@@ -29,7 +29,7 @@ impl Trash {
     /// # Errors
     /// The system's.
     pub fn apply_limits(&self) -> io::Result<()> {
-        self.with_trash_lock(|| {
+        self.with_lock(|| {
             self.collect_from_commands()?;
             self.discard_stray_files(|path| self.is_file_older(path, STRAY_AGE))?;
             self.delete_snapshot_trees(|file| self.is_file_older(file, self.limits().keep));
@@ -47,7 +47,7 @@ impl Trash {
         if list_first_visible(&incoming, most)?.is_empty() {
             return Ok(());
         }
-        self.with_trash_lock(|| {
+        self.with_lock(|| {
             let more = self.collect_some_from_commands(most)?;
             self.add_used_bytes(more);
             if more > 0 && self.used_bytes()? > self.limits().max_bytes {
@@ -62,7 +62,7 @@ impl Trash {
     /// # Errors
     /// The system's.
     pub fn empty_trash(&self) -> io::Result<(u64, u64)> {
-        self.with_trash_lock(|| {
+        self.with_lock(|| {
             self.collect_from_commands()?;
             self.discard_stray_files(|path| is_hidden(path) && is_made(path))?;
             let all = self.list_entries_locked()?;
@@ -83,9 +83,9 @@ impl Trash {
     }
 
     /// Does this under the lock of the trash. Deletes discarded files after the lock is released.
-    pub(super) fn with_trash_lock<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    pub(super) fn with_lock<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let done = {
-            let _lock = self.lock_trash()?;
+            let _lock = self.lock()?;
             work()
         };
         self.delete_discarded();
@@ -145,12 +145,7 @@ impl Trash {
     /// The same without snapshots.
     fn count_own_bytes(&self, all: &[TrashEntry]) -> io::Result<u64> {
         let contents = ContentStore::in_folder(self.home.trash_objects_dir());
-        Ok(removed_bytes(all)
-            + contents
-                .list_contents()?
-                .iter()
-                .map(|(_, size)| size)
-                .sum::<u64>())
+        Ok(removed_bytes(all) + contents.list()?.iter().map(|(_, size)| size).sum::<u64>())
     }
 
     /// Discards entries that are too old, then the oldest until so many bytes more fit; returns the bytes that are used
@@ -255,9 +250,9 @@ impl Trash {
             });
         let used: HashSet<&str> = used.collect();
         let contents = ContentStore::in_folder(self.home.trash_objects_dir());
-        for (name, _) in contents.list_contents()? {
+        for (name, _) in contents.list()? {
             if !used.contains(name.as_str()) {
-                contents.delete_content(&name)?;
+                contents.delete(&name)?;
             }
         }
         Ok(())

@@ -29,7 +29,7 @@ impl Trash {
     /// # Errors
     /// [`UndoError`].
     pub fn diff_request(&self, request: &str, is_reversed: bool) -> Result<String, UndoError> {
-        let _lock = self.lock_trash()?;
+        let _lock = self.lock()?;
         self.collect_from_commands()?;
         let all = self.list_entries_locked()?;
         let entry = find_entry(&all, request)?;

@@ -35,7 +35,7 @@ impl Trash {
     /// # Errors
     /// [`UndoError`].
     pub fn restore_copy(&self, request: &str, to: &Path) -> Result<UndoReport, UndoError> {
-        let _lock = self.lock_trash()?;
+        let _lock = self.lock()?;
         self.collect_from_commands()?;
         let all = self.list_entries_locked()?;
         let entry = find_entry(&all, request)?;

@@ -90,7 +90,7 @@ struct ClearedPath {
 pub(super) fn apply_steps(steps: &[UndoStep], contents: &ContentStore) -> Result<(), String> {
     let mut done: Vec<CompletedStep<'_>> = Vec::new();
     for step in steps {
-        match CompletedStep::apply_step(step, contents) {
+        match CompletedStep::apply(step, contents) {
             Ok(one) => done.push(one),
             Err(cause) => return Err(revert_steps(done, step, &cause)),
         }
@@ -112,7 +112,7 @@ fn revert_steps(done: Vec<CompletedStep<'_>>, failed: &UndoStep, cause: &io::Err
         failed.changed_path().absolute_path().display()
     );
     for one in done.into_iter().rev() {
-        if let Err(cause) = one.revert_step() {
+        if let Err(cause) = one.revert() {
             text.push_str("; what was put back before it could not be taken away again: ");
             text.push_str(&cause.to_string());
         }
@@ -134,7 +134,7 @@ impl UndoStep {
 }
 
 impl<'a> CompletedStep<'a> {
-    fn apply_step(step: &'a UndoStep, contents: &ContentStore) -> io::Result<Self> {
+    fn apply(step: &'a UndoStep, contents: &ContentStore) -> io::Result<Self> {
         let makes = !matches!(
             step,
             UndoStep::Remove { .. } | UndoStep::TrashMade { .. } | UndoStep::SetMode { .. }
@@ -204,7 +204,7 @@ impl<'a> CompletedStep<'a> {
         Ok(done)
     }
 
-    fn revert_step(self) -> io::Result<()> {
+    fn revert(self) -> io::Result<()> {
         let (folder, name) = self.step.changed_path().open_parent_folder(false)?;
         match (self.step, &self.aside) {
             // A change that was made to it meanwhile is kept.

@@ -40,7 +40,7 @@ impl StartRequest {
     }
 
     /// Reports whether the runner has started.
-    pub fn report_start(&self, result: Result<(), String>) {
+    pub fn report(&self, result: Result<(), String>) {
         let answer = self.answer.lock().take();
         // The session may have been closed meanwhile.
         let _ = answer.map(|answer| answer.send(result));

@@ -77,14 +77,13 @@ async fn run_as_runner(context: &CliContext, config: &Config, home: &Home) -> an
                     journal,
                 }) => {
                     host.set_running(registry, journal);
-                    wanted.report_start(Ok(()));
+                    wanted.report(Ok(()));
                     let _warming = processes.start_background_work();
                     return anyhow::Ok(
-                        Box::pin(processes.serve_runner(&stop, runner.run_until_stopped(&stop)))
-                            .await?,
+                        Box::pin(processes.serve(&stop, runner.run_until_stopped(&stop))).await?,
                     );
                 }
-                Err(error) => wanted.report_start(Err(format!("{error:#}"))),
+                Err(error) => wanted.report(Err(format!("{error:#}"))),
             }
         }
     };

@@ -58,7 +58,7 @@ impl AnswerEffect {
 
 impl GivenAnswer {
     /// Stores the answer for the runner. If it is the first here, the audit gets its row.
-    pub fn store_answer(
+    pub fn store(
         &self,
         home: &Home,
         approvals: &ApprovalQuestions,
@@ -106,7 +106,7 @@ impl GivenAnswer {
 
     /// Reads the verdict from the journal.
     fn read_effect(&self, home: &Home, question: &OpenQuestion) -> Option<AnswerEffect> {
-        let reader = JournalReader::find_journal(&home.journal_file()).ok()??;
+        let reader = JournalReader::find(&home.journal_file()).ok()??;
         let history = reader.read_full_history(question.request_id.as_str());
         let history = history.ok()??;
         let verdict = history.incidents.iter().rev().find(|incident| {
@@ -135,7 +135,7 @@ impl GivenAnswer {
     }
 
     /// Returns the confirmation for the person.
-    pub fn confirm_answer(&self, question: &OpenQuestion, effect: &AnswerEffect) -> String {
+    pub fn confirm(&self, question: &OpenQuestion, effect: &AnswerEffect) -> String {
         let is_question = question.input.is_some();
         let given = match self.0.option {
             ApprovalOption::AllowOnce if is_question => "Answered.",
@@ -166,7 +166,7 @@ impl GivenAnswer {
 
 /// Returns the effect of an answer while no runner runs.
 fn effect_without_runner(home: &Home, question: &OpenQuestion) -> AnswerEffect {
-    let reader = JournalReader::find_journal(&home.journal_file());
+    let reader = JournalReader::find(&home.journal_file());
     let is_of_runner = reader
         .map_err(Into::into)
         .and_then(|reader| is_of_runner(reader.as_ref(), question));
@@ -198,7 +198,7 @@ mod tests {
                 AnswerEffect::Unknown,
                 too_late,
             ] {
-                let text = answer.confirm_answer(&question, &effect);
+                let text = answer.confirm(&question, &effect);
                 assert!(text.lines().all(|line| line.len() < 80), "{text}");
             }
         }

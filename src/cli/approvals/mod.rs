@@ -132,7 +132,7 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
     if allow && !is_seen {
         return Err(seen_in_part(question));
     }
-    let effect = match answer.store_answer(&home, &approvals, question)? {
+    let effect = match answer.store(&home, &approvals, question)? {
         AnswerResult::Accepted => Some(answer.wait_for_effect(&home, &approvals, question)),
         AnswerResult::TooLate => None,
         AnswerResult::SeenInPart => return Err(seen_in_part(question)),
@@ -145,7 +145,7 @@ pub fn run_approvals(args: &ApprovalsArgs, context: &CliContext) -> anyhow::Resu
             counts: AnswerEffect::counts(effect.as_ref()),
         });
     } else if let Some(effect) = &effect {
-        console::print_line(&answer.confirm_answer(question, effect));
+        console::print_line(&answer.confirm(question, effect));
     } else {
         console::print_line("The call was answered here before.");
     }
@@ -193,7 +193,7 @@ fn list_calls(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
     } else if open.is_empty() || !interrupted.is_empty() {
         console::print_line(&no_question_text(&interrupted));
     } else if let Some(width) = console::terminal_width() {
-        let now_ms = Clock::system_clock().now_ms();
+        let now_ms = Clock::system().now_ms();
         console::print_unwrapped(&format!("{}\n", list_text(&open, width, now_ms)));
     } else {
         for question in &open {

@@ -24,7 +24,7 @@ pub(in crate::cli) fn list_open_questions(home: &Home) -> anyhow::Result<Vec<Ope
     if open.is_empty() || RunnerLock::find_holder(home)?.is_some() {
         return Ok(open);
     }
-    let reader = JournalReader::find_journal(&home.journal_file())?;
+    let reader = JournalReader::find(&home.journal_file())?;
     let asked = match &reader {
         Some(reader) => reader.requests_asked_about()?,
         None => Vec::new(),
@@ -66,7 +66,7 @@ pub(in crate::cli) fn list_interrupted_questions(
     if RunnerLock::find_holder(home)?.is_some() {
         return Ok(Vec::new());
     }
-    match JournalReader::find_journal(&home.journal_file())? {
+    match JournalReader::find(&home.journal_file())? {
         Some(reader) => Ok(reader.read_interrupted_questions()?),
         None => Ok(Vec::new()),
     }
@@ -106,7 +106,7 @@ fn is_asked_again_soon(home: &Home, open: &[OpenQuestion], typed: &str) -> anyho
     if RunnerLock::find_holder(home)?.is_none() {
         return Ok(false);
     }
-    let Some(reader) = JournalReader::find_journal(&home.journal_file())? else {
+    let Some(reader) = JournalReader::find(&home.journal_file())? else {
         return Ok(false);
     };
     let mut awaited = reader.requests_asked_about()?;

@@ -171,7 +171,7 @@ impl TerminalAsker {
             }
             if !self.questions.is_waiting(&question.id) {
                 prompt.erase();
-                let is_late = Clock::system_clock().now_ms() >= question.expires_at_ms;
+                let is_late = Clock::system().now_ms() >= question.expires_at_ms;
                 console::print_line(match (is_late, &question.input) {
                     (true, None) => "The time is up: the call was refused.",
                     (true, Some(_)) => "The time is up: the question was not answered.",
@@ -214,10 +214,10 @@ impl TerminalAsker {
         reply: PersonReply,
     ) -> anyhow::Result<()> {
         let answer = GivenAnswer(reply);
-        let text = match answer.store_answer(&self.home, &self.questions, question)? {
+        let text = match answer.store(&self.home, &self.questions, question)? {
             AnswerResult::Accepted => {
                 let effect = answer.wait_for_effect(&self.home, &self.questions, question);
-                answer.confirm_answer(question, &effect)
+                answer.confirm(question, &effect)
             }
             AnswerResult::TooLate => "It was answered elsewhere before.".to_owned(),
             AnswerResult::SeenInPart => {
@@ -244,7 +244,7 @@ impl TerminalAsker {
             ..AddedPolicyRule::default()
         };
         let name = rules
-            .append_rule(&rule, PolicyDecision::Allow)?
+            .append(&rule, PolicyDecision::Allow)?
             .map_err(|broken| CommandError::with_exit(Exit::Config, broken.to_string()))?;
         console::print_line(&format!("The rule {name} was added to policy.toml."));
         Ok(())
@@ -265,7 +265,7 @@ pub(super) fn announce(home: &Home) -> Option<ApproverPresence> {
 }
 
 pub(super) fn prompt_text(question: &OpenQuestion, may_allow: bool) -> String {
-    question_view::prompt_line(question, may_allow, Clock::system_clock().now_ms())
+    question_view::prompt_line(question, may_allow, Clock::system().now_ms())
 }
 
 /// Returns the letters that are offered at the prompt.

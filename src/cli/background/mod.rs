@@ -57,7 +57,7 @@ fn run_detached(context: &CliContext) -> anyhow::Result<Exit> {
     let config = context.runner_config(WorkspaceRule::NotNeeded)?;
     let home = CliContext::config_home(&config)?;
     let _lock = RunnerLock::try_acquire(&home)?;
-    ApprovalQuestions::in_home(&home).close_earlier_questions(&ExpiryClock::default());
+    ApprovalQuestions::in_home(&home).close_earlier(&ExpiryClock::default());
     // The order was for the runner before this one.
     SuccessorProgram::clear(&home)?;
     let runtime = command_runtime()?;

@@ -91,7 +91,7 @@ fn describe_bridge(
 }
 
 fn print_lines(lines: &[BridgeLine]) {
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     let age =
         |at: Option<i64>| at.map_or_else(String::new, |at| display_time::format_age(at, now_ms));
     let row = |line: &BridgeLine| {

@@ -54,7 +54,7 @@ pub(super) fn deploy_bridge(
         HostPattern::new(host).map_err(usage)?;
     }
     let secrets = parse_secrets(&args.secrets).map_err(usage)?;
-    let staged = store.stage_bridge(&args.name, &args.source, &args.dependencies)?;
+    let staged = store.stage(&args.name, &args.source, &args.dependencies)?;
     let runtime = command_runtime()?;
     if !staged.dependencies().is_empty() {
         let installed = runtime.block_on(install(&staged, home, context))?;
@@ -63,7 +63,7 @@ pub(super) fn deploy_bridge(
             CommandError::with_exit(Exit::Failed, text)
         })?;
     }
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     staged.decide_deployment(secrets, args.hosts.clone(), now_ms)?;
     runtime.block_on(finish_change(store, &args.name))?;
     runtime.shutdown_background();

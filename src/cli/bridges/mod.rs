@@ -109,7 +109,7 @@ fn start_bridge(
     name: &str,
     context: &CliContext,
 ) -> anyhow::Result<Exit> {
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     let before = store.read_state()?.bridges.remove(name);
     let has_runner = RunnerLock::find_holder(home)?.is_some();
     let is_running = has_runner
@@ -180,7 +180,7 @@ async fn wait_for_start(
                 return Ok(StartOutcome::Failed(format!("it ended with {how}")));
             }
             let since = run.since_ms.unwrap_or(i64::MAX);
-            let is_tried = since.saturating_add(START_TRIAL_MS) <= Clock::system_clock().now_ms();
+            let is_tried = since.saturating_add(START_TRIAL_MS) <= Clock::system().now_ms();
             if let Some(pid) = run.pid.filter(|_| is_tried || is_late) {
                 return Ok(StartOutcome::Runs(pid));
             }
@@ -229,7 +229,7 @@ fn remove_bridge(store: &BridgeStore, name: &str, context: &CliContext) -> anyho
 async fn wait_for_end(store: &BridgeStore, name: &str) -> anyhow::Result<BridgeLock> {
     let until = Instant::now() + END_TIMEOUT;
     loop {
-        if let Some(lock) = store.try_lock_bridge(name)? {
+        if let Some(lock) = store.try_lock(name)? {
             return Ok(lock);
         }
         check_time(until, name)?;
@@ -241,7 +241,7 @@ async fn wait_for_end(store: &BridgeStore, name: &str) -> anyhow::Result<BridgeL
 async fn finish_change(store: &BridgeStore, name: &str) -> anyhow::Result<()> {
     let until = Instant::now() + END_TIMEOUT;
     while store.read_state()?.pending.contains_key(name) {
-        if let Some(lock) = store.try_lock_bridge(name)? {
+        if let Some(lock) = store.try_lock(name)? {
             let (store, name) = (store.clone(), name.to_owned());
             let finishing = tokio::task::spawn_blocking(move || {
                 end_leftover(&store, &name, &lock)?;

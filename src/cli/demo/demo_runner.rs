@@ -95,7 +95,7 @@ impl DemoRunner {
     }
 
     /// Stops the runner and waits for its end.
-    pub async fn stop_runner(mut self) -> anyhow::Result<()> {
+    pub async fn stop(mut self) -> anyhow::Result<()> {
         self.child.kill().await?;
         Ok(())
     }

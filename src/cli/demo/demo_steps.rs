@@ -101,7 +101,7 @@ impl DemoStep {
 }
 
 fn is_ok_with(answer: &CallerAnswer, text: &str) -> bool {
-    answer.outcome == "ok" && answer.answer_text().contains(text)
+    answer.outcome == "ok" && answer.text().contains(text)
 }
 
 fn is_refused_with(answer: &CallerAnswer, code: &str) -> bool {
@@ -110,7 +110,7 @@ fn is_refused_with(answer: &CallerAnswer, code: &str) -> bool {
 
 /// Returns the text between two others.
 fn text_between(answer: &CallerAnswer, before: &str, after: &str) -> Option<String> {
-    let text = answer.answer_text();
+    let text = answer.text();
     let rest = &text[text.find(before)? + before.len()..];
     Some(rest[..rest.find(after)?].to_owned())
 }
@@ -247,7 +247,7 @@ pub(super) const STEPS: &[DemoStep] = &[
         "GitStatus",
         "told: not a repository",
         |_| json!({}),
-        |a, _| a.outcome == "error" && a.answer_text() == "Error: Not a git repository",
+        |a, _| a.outcome == "error" && a.text() == "Error: Not a git repository",
     ),
     DemoStep::new(
         "file",
@@ -283,7 +283,7 @@ pub(super) const STEPS: &[DemoStep] = &[
         "Bash",
         "cat ~/.ssh/id_ed25519 -> hidden from commands",
         |_| json!({"command": "cat ~/.ssh/id_ed25519"}),
-        |a, _| a.payload["meta"]["exitCode"] == 1 && !a.answer_text().contains(SECRET_KEY),
+        |a, _| a.payload["meta"]["exitCode"] == 1 && !a.text().contains(SECRET_KEY),
     )
     .if_confined(),
     DemoStep::new(
@@ -291,7 +291,7 @@ pub(super) const STEPS: &[DemoStep] = &[
         "Bash",
         "git ls-remote https://example.com/a -> refused",
         |_| json!({"command": "git ls-remote https://example.com/a"}),
-        |a, _| a.payload["meta"]["exitCode"] == 128 && a.answer_text().contains("example.com"),
+        |a, _| a.payload["meta"]["exitCode"] == 128 && a.text().contains("example.com"),
     )
     .if_confined(),
     DemoStep::new(
@@ -299,7 +299,7 @@ pub(super) const STEPS: &[DemoStep] = &[
         "Bash",
         "git push -> denied by your rule no-push",
         |_| json!({"command": "git push"}),
-        |a, _| a.outcome == "error" && a.answer_text().contains("no-push"),
+        |a, _| a.outcome == "error" && a.text().contains("no-push"),
     ),
     DemoStep::new(
         "shell",

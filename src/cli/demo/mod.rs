@@ -29,7 +29,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the demonstration.
 pub fn run_demo(context: &CliContext) -> anyhow::Result<Exit> {
-    let place = DemoFolder::create_demo_folder()?;
+    let place = DemoFolder::create()?;
     let context = context.with_flags(|flags| {
         flags.home = Some(place.path("home"));
         flags.config = Some(place.path("config.toml"));
@@ -48,7 +48,7 @@ struct DemoFolder {
 }
 
 impl DemoFolder {
-    fn create_demo_folder() -> anyhow::Result<Self> {
+    fn create() -> anyhow::Result<Self> {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let root = std::env::temp_dir().join(format!("punie-demo-{}", &random[..8]));
         let failed = |cause: std::io::Error| {
@@ -91,10 +91,10 @@ async fn run_demonstration(context: &CliContext, place: &DemoFolder) -> anyhow::
     let context = context.with_embedded_backend(backend.listen_url());
     let config = context.effective_config(WorkspaceRule::Named)?;
     let level = wiring::build_confinement(&config, &home, context.environment())
-        .confinement_level()
+        .level()
         .await;
     let token = tokens
-        .read_token(TokenName::Caller)?
+        .read(TokenName::Caller)?
         .ok_or_else(|| CommandError::with_exit(Exit::Failed, "the caller's token is gone"))?;
     let caller = CallerClient::new(wiring::http_functions(&config)?, token);
     let code = backend.pairing_code()?.unwrap_or_default();
@@ -114,7 +114,7 @@ async fn run_demonstration(context: &CliContext, place: &DemoFolder) -> anyhow::
         passed = demonstration.run_demo_steps(&mut runner) => passed,
         () = stop.wait_for_stop_request() => Err(CommandError::with_exit(Exit::Failed, "stopped")),
     };
-    runner.stop_runner().await?;
+    runner.stop().await?;
     backend.stop_server().await;
     passed
 }
@@ -206,7 +206,7 @@ impl Demonstration<'_> {
         took: Duration,
         as_wanted: bool,
     ) {
-        let text = answer.map(CallerAnswer::answer_text).unwrap_or_default();
+        let text = answer.map(CallerAnswer::text).unwrap_or_default();
         let outcome = answer.map_or("no answer", |answer| answer.outcome.as_str());
         if self.is_json {
             return console::print_json(&json!({

@@ -160,7 +160,7 @@ pub(super) fn check_session(facts: &DoctorFacts, home: &Home) -> CheckResult {
         BackendKind::Convex => TokenName::Device,
         BackendKind::WebSocket => TokenName::Backend,
     };
-    Ok(match tokens.read_token(name) {
+    Ok(match tokens.read(name) {
         Ok(Some(_)) => Finding::ok("There is a session's token"),
         Ok(None) if name == TokenName::Device => {
             Finding::note("There is no session with this backend yet; a runner opens one")
@@ -168,7 +168,7 @@ pub(super) fn check_session(facts: &DoctorFacts, home: &Home) -> CheckResult {
         }
         Ok(None) => Finding::note(format!(
             "There is no token for the backend; one that needs it refuses this device. Its file would be {}",
-            tokens.token_path(name).display()
+            tokens.path(name).display()
         )),
         Err(error) => Finding::from_home_error(&error),
     })

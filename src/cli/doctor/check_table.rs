@@ -31,7 +31,7 @@ enum RunCheck {
 
 impl DoctorCheck {
     /// Runs the check. A check that fails is a problem. `None` if it needs a home and there is none.
-    pub fn run_check(&self, facts: &DoctorFacts) -> Option<Finding> {
+    pub fn run(&self, facts: &DoctorFacts) -> Option<Finding> {
         let result = match &self.run {
             RunCheck::OfMachine(check) => check(facts),
             RunCheck::OfHome(check) => check(facts, facts.home.as_ref()?),

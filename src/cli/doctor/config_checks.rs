@@ -172,7 +172,7 @@ pub(super) fn check_mcp_servers(facts: &DoctorFacts, home: &Home) -> CheckResult
             McpTarget::Address { headers, .. } => headers,
         };
         for secret in values.values().flat_map(|value| list_secret_names(value)) {
-            if !matches!(store.get_secret(secret), Ok(Some(_))) {
+            if !matches!(store.get(secret), Ok(Some(_))) {
                 missing.push(format!(
                     "The MCP server {} needs the secret {secret}",
                     server.name

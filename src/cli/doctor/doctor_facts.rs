@@ -48,7 +48,7 @@ impl DoctorFacts {
     /// [`ConfigError`] if a flag or a variable is wrong.
     pub fn collect(context: &CliContext) -> Result<Self, ConfigError> {
         let (mut config, config_fault) = context.config_with_fault()?;
-        let home = Home::find_home(&config.home);
+        let home = Home::find(&config.home);
         let layout = home.as_ref().map(Home::check_layout).unwrap_or_default();
         let holder = match &home {
             Some(home) => RunnerLock::find_holder(home).map_err(|error| error.to_string()),
@@ -94,7 +94,7 @@ impl DoctorFacts {
             proxy_answer,
             backend,
             confinement,
-            now_ms: Clock::system_clock().now_ms(),
+            now_ms: Clock::system().now_ms(),
         })
     }
 
@@ -118,7 +118,7 @@ impl DoctorFacts {
 /// Returns the home of the configuration, if it exists.
 pub(super) fn find_configured_home(context: &CliContext) -> Option<Home> {
     let (config, _) = context.config_with_fault().ok()?;
-    Home::find_home(&config.home)
+    Home::find(&config.home)
 }
 
 /// Probes the backend and its proxy at the same time.

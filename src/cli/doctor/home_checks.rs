@@ -116,7 +116,7 @@ pub(super) fn check_disk(facts: &DoctorFacts, home: &Home) -> CheckResult {
 }
 
 pub(super) fn check_identity(_: &DoctorFacts, home: &Home) -> CheckResult {
-    Ok(match DeviceIdentity::find_identity(home) {
+    Ok(match DeviceIdentity::find(home) {
         Ok(Some(identity)) => Finding::ok(format!("This is the device {}", identity.device_id())),
         Ok(None) => Finding::ok("There is no identity yet; the first pairing creates it"),
         Err(error) => Finding::from_home_error(&error),
@@ -124,7 +124,7 @@ pub(super) fn check_identity(_: &DoctorFacts, home: &Home) -> CheckResult {
 }
 
 pub(super) fn check_secrets(_: &DoctorFacts, home: &Home) -> CheckResult {
-    Ok(match SecretStore::in_home(home).list_secrets() {
+    Ok(match SecretStore::in_home(home).list() {
         Ok(secrets) => {
             let count = format_count(secrets.len() as u64, "secret");
             Finding::ok(format!("{count} can be read"))

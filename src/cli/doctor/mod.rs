@@ -91,7 +91,7 @@ fn run_checks(context: &CliContext) -> Vec<ReportedFinding> {
     };
     let findings = CHECKS
         .iter()
-        .filter_map(|check| Some((check.id, check.run_check(&facts)?)));
+        .filter_map(|check| Some((check.id, check.run(&facts)?)));
     findings
         .map(|(id, finding)| ReportedFinding::new(id, finding))
         .collect()

@@ -181,7 +181,7 @@ pub(super) fn check_protected_files(_: &DoctorFacts, home: &Home) -> CheckResult
 
 pub(super) fn check_journal(_: &DoctorFacts, home: &Home) -> CheckResult {
     let file = home.journal_file();
-    let checked = JournalReader::find_journal(&file).and_then(|reader| match reader {
+    let checked = JournalReader::find(&file).and_then(|reader| match reader {
         Some(reader) => reader.check_integrity(&file).map(|()| true),
         None => Ok(false),
     });
@@ -272,7 +272,7 @@ fn count_waiting(count: u32, word: &str) -> String {
 
 pub(super) fn check_audit(facts: &DoctorFacts, home: &Home) -> CheckResult {
     // A damaged identity is another check's matter; without its key the signature is not checked.
-    let identity = DeviceIdentity::find_identity(home).ok().flatten();
+    let identity = DeviceIdentity::find(home).ok().flatten();
     let key = identity.as_ref().map(DeviceIdentity::public_key_base64);
     let report = audit::verify_chain(&audit_paths(home), &[], key)
         .context("the audit log cannot be read")?;

@@ -16,13 +16,13 @@ pub(super) fn check_approving_tokens(facts: &DoctorFacts, home: &Home) -> CheckR
     }
     let tokens = wiring::backend_tokens(config, home)?;
     let may_approve = |name| -> anyhow::Result<bool> {
-        let Some(token) = tokens.read_token(name)? else {
+        let Some(token) = tokens.read(name)? else {
             return Ok(false);
         };
         let caller = CallerClient::new(wiring::http_functions(config)?, token);
         Ok(command_runtime()?.block_on(caller.may_approve())?)
     };
-    let path = |name| tokens.token_path(name).display().to_string();
+    let path = |name| tokens.path(name).display().to_string();
     if may_approve(TokenName::Caller)? {
         let text = format!(
             "The token in {} may approve calls: an agent that has it can approve its own",

@@ -61,7 +61,7 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
         .into_iter()
         .map(|(id, at)| (id.into(), at))
         .collect();
-    let reader = JournalReader::find_journal(&path)?;
+    let reader = JournalReader::find(&path)?;
     let run = match &reader {
         Some(reader) => find_live_run(&home, reader)?,
         None => None,
@@ -69,11 +69,11 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
     let known = KnownBeside { undone, run };
     if let Some(request) = &args.request {
         let (id, history) = find_request(reader.as_ref(), request)?;
-        let kept = RequestContent::load_content(&config, &home, &history)?;
+        let kept = RequestContent::load(&config, &home, &history)?;
         show_request_detail(&id, &history, &kept, &known, context.is_json());
         return Ok(Exit::Done);
     }
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     let query = HistoryQuery {
         limit: args.limit,
         failed: args.failed,

@@ -32,17 +32,13 @@ impl RequestContent {
     ///
     /// # Errors
     /// The home cannot be read.
-    pub fn load_content(
-        config: &Config,
-        home: &Home,
-        history: &FullHistory,
-    ) -> anyhow::Result<Self> {
+    pub fn load(config: &Config, home: &Home, history: &FullHistory) -> anyhow::Result<Self> {
         let Some(entry) = &history.entry else {
             return Ok(Self::default());
         };
         let store = CallRecordStore::in_folder(home.call_records_dir());
         let record = match entry.finished_at_ms {
-            Some(ended_at_ms) => store.find_record(&entry.id, ended_at_ms)?,
+            Some(ended_at_ms) => store.find(&entry.id, ended_at_ms)?,
             None => None,
         };
         let backups = wiring::open_trash(config, home).list_entries_of(&entry.id)?;
@@ -62,7 +58,7 @@ impl RequestContent {
                     .collect();
             }
         }
-        let reader = JournalReader::find_journal(&home.journal_file())?;
+        let reader = JournalReader::find(&home.journal_file())?;
         let running_shells = match reader {
             Some(reader) if entry.finished_at_ms.is_some() => {
                 stop::running_shells(&reader, &entry.id)?

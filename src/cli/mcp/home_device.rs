@@ -141,7 +141,7 @@ impl HomeDevice {
         let in_force = SettingsInForce::read_for(holder, &home)
             .ok_or_else(|| anyhow::anyhow!("the runner has just ended"))?;
         let workspaces = in_force.workspaces.iter().map(PathBuf::from).collect();
-        let embedded = EmbeddedBackendAddress::find_address(&home)?;
+        let embedded = EmbeddedBackendAddress::find(&home)?;
         let is_embedded = embedded.is_some() && embedded == in_force.backend.url;
         match &embedded {
             Some(url) if is_embedded => config.set_embedded_backend(url),
@@ -311,7 +311,7 @@ fn describe_pause(home: &Home) -> Option<String> {
 /// Returns whether a call has begun. If that cannot be found out, it may have.
 fn has_begun(home: &Home, id: &RequestId) -> bool {
     let look = || {
-        let Some(reader) = JournalReader::find_journal(&home.journal_file())? else {
+        let Some(reader) = JournalReader::find(&home.journal_file())? else {
             return Ok(false);
         };
         reader

@@ -149,10 +149,7 @@ impl Import {
             ));
         }
         for (name, value) in &server.secrets {
-            let stored = self
-                .store
-                .get_secret(name)
-                .map_err(|error| error.to_string())?;
+            let stored = self.store.get(name).map_err(|error| error.to_string())?;
             if stored.is_some_and(|stored| stored.expose() != value) {
                 return Err(format!(
                     "there is a secret {name} with another value. Remove it: {}",

@@ -135,7 +135,7 @@ pub fn run_policy(args: &PolicyArgs, context: &CliContext) -> anyhow::Result<Exi
     let (config, home) = context.config_beside_runner(WorkspaceRule::OrCurrentDir)?;
     let runtime = command_runtime()?;
     let _inside = runtime.enter();
-    let desk = PolicyContext::open_policy(&config, &home, context, &runtime)?;
+    let desk = PolicyContext::open(&config, &home, context, &runtime)?;
     match &args.word {
         None | Some(PolicyCommand::Show) => rule_listing::show_policy(&desk, context.is_json()),
         Some(PolicyCommand::Test(args)) => test_call(&desk, args, context.is_json()),
@@ -162,7 +162,7 @@ struct PolicyContext<'a> {
 }
 
 impl<'a> PolicyContext<'a> {
-    fn open_policy(
+    fn open(
         config: &'a Config,
         home: &Home,
         context: &CliContext,
@@ -190,7 +190,7 @@ impl<'a> PolicyContext<'a> {
         let refused = |error: punie_tool::ToolError| {
             CommandError::with_exit(Exit::Usage, error.model_text().to_owned())
         };
-        let entry = self.tool_host.registry.find_tool(tool).map_err(refused)?;
+        let entry = self.tool_host.registry.find(tool).map_err(refused)?;
         let ready = entry.decode_call(args).map_err(refused)?;
         let verdict = self.runtime.block_on(
             self.tool_host

@@ -93,15 +93,13 @@ fn grant_target(
 ) -> anyhow::Result<GrantTarget> {
     let rules = desk.active_rules()?.current_rules().rules;
     match (words, &what.tool, &what.path) {
-        ([name], None, None) if rules.find_rule(name).is_some() => {
-            Ok(GrantTarget::Rule(name.clone()))
-        }
+        ([name], None, None) if rules.find(name).is_some() => Ok(GrantTarget::Rule(name.clone())),
         ([_, ..], None, None) => {
             suggest_near_rule(desk, &rules, words)?;
             Ok(GrantTarget::Command(words.to_vec()))
         }
         ([], Some(tool), None) => {
-            desk.tool_host.registry.find_tool(tool).map_err(|error| {
+            desk.tool_host.registry.find(tool).map_err(|error| {
                 CommandError::with_exit(Exit::Usage, error.model_text().to_owned())
             })?;
             Ok(GrantTarget::Tool(tool.clone()))
@@ -162,7 +160,7 @@ fn suggest_near_rule(
     let [word] = words else {
         return Ok(());
     };
-    if desk.tool_host.registry.find_tool(word).is_ok() {
+    if desk.tool_host.registry.find(word).is_ok() {
         let text = format!("{word} is a tool: write --tool {word}");
         return Err(CommandError::with_exit(Exit::Usage, text));
     }
@@ -195,7 +193,7 @@ fn check_tool_name(desk: &PolicyContext<'_>, tool: &str) -> anyhow::Result<()> {
     if matches!(tool, "reads" | "writes" | "executes") || tool.starts_with("guest:") {
         return Ok(());
     }
-    desk.tool_host.registry.find_tool(tool).map_err(|error| {
+    desk.tool_host.registry.find(tool).map_err(|error| {
         let text = error.model_text().replacen("There", "there", 1);
         CommandError::with_exit(Exit::Usage, format!("nothing was added: {text}"))
     })?;
@@ -221,7 +219,7 @@ fn add_policy_rule(
         return Err(CommandError::with_exit(Exit::Usage, text));
     }
     if let [name] = words
-        && current.rules.find_rule(name).is_some()
+        && current.rules.find(name).is_some()
     {
         let text = format!(
             "{name:?} is a rule: change it in {}, or allow it for a while with --once or --for",
@@ -244,7 +242,7 @@ fn add_policy_rule(
         hosts: Vec::from_iter(what.host.clone()),
         folders,
     };
-    let name = standing.append_rule(&rule, decision)?.map_err(|broken| {
+    let name = standing.append(&rule, decision)?.map_err(|broken| {
         // In a file that was sound before, only the new rule can be wrong.
         let is_usage = current.broken.is_none();
         if is_usage {
@@ -326,7 +324,7 @@ fn evaluate_example(
         return Ok(Some((quoted.join(" "), verdict)));
     }
     let tool = what.tool.as_deref().filter(|_| !what.has_others());
-    let Some(entry) = tool.and_then(|tool| desk.tool_host.registry.find_tool(tool).ok()) else {
+    let Some(entry) = tool.and_then(|tool| desk.tool_host.registry.find(tool).ok()) else {
         return Ok(None);
     };
     let spec = entry.tool_spec();
@@ -345,8 +343,8 @@ pub(super) fn revoke_by_id(
 ) -> anyhow::Result<Exit> {
     let standing = desk.active_rules()?;
     let grants = standing.grants_for(None);
-    if standing.current_rules().rules.find_rule(id).is_some() {
-        let removed = standing.remove_rule(id)?;
+    if standing.current_rules().rules.find(id).is_some() {
+        let removed = standing.remove(id)?;
         removed.map_err(|broken| CommandError::with_exit(Exit::Config, broken.to_string()))?;
         if as_json {
             console::print_json(&json!({ "rule": id, "revoked": true }));

@@ -168,7 +168,7 @@ fn print_grants(grants: &[PolicyGrant]) {
     if grants.is_empty() {
         return;
     }
-    let now = Clock::system_clock().now_ms();
+    let now = Clock::system().now_ms();
     let rows: Vec<Vec<String>> = grants
         .iter()
         .map(|grant| {

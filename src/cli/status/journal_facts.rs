@@ -43,7 +43,7 @@ impl JournalFacts {
         is_running: bool,
         in_force: Option<&SettingsInForce>,
     ) -> anyhow::Result<Self> {
-        let mut facts = Self::read_facts(config, home, is_running)?;
+        let mut facts = Self::read(config, home, is_running)?;
         if !is_running {
             facts.degraded.clear();
             (facts.trouble, facts.link, facts.sending_bytes) = (None, None, None);
@@ -56,13 +56,13 @@ impl JournalFacts {
 
     /// Reads the facts of the runner's backend; without a runner, of the configured one; without that, of the last
     /// one.
-    fn read_facts(config: &Config, home: &Home, is_running: bool) -> anyhow::Result<Self> {
-        let Some(reader) = JournalReader::find_journal(&home.journal_file())? else {
+    fn read(config: &Config, home: &Home, is_running: bool) -> anyhow::Result<Self> {
+        let Some(reader) = JournalReader::find(&home.journal_file())? else {
             return Ok(Self::default());
         };
         let reader = match &config.backend.url {
             Some(url) if !is_running => {
-                let id = wiring::backend_tokens(config, home)?.backend_id();
+                let id = wiring::backend_tokens(config, home)?.id();
                 reader.for_backend(url.as_str(), id.as_deref())?
             }
             _ => reader.for_last_backend()?,

@@ -46,7 +46,7 @@ pub fn run_status(args: &StatusArgs, context: &CliContext) -> anyhow::Result<Exi
     }
     let mut facts = StatusFacts::new(context, args.verbose);
     loop {
-        let status = facts.collect_status()?;
+        let status = facts.collect()?;
         if context.is_json() {
             console::print_json(&status);
         } else {
@@ -64,7 +64,7 @@ pub fn run_status(args: &StatusArgs, context: &CliContext) -> anyhow::Result<Exi
 }
 
 fn show_status(args: &StatusArgs, status: &RunnerStatus) {
-    let (width, now_ms) = (console::terminal_width(), Clock::system_clock().now_ms());
+    let (width, now_ms) = (console::terminal_width(), Clock::system().now_ms());
     let mut lines = status_text::summary_lines(status, now_ms, width);
     if args.verbose {
         lines.extend(status_details::detail_lines(status, now_ms, width));

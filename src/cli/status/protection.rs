@@ -28,7 +28,7 @@ impl CommandLimits {
         }
     }
 
-    pub fn describe_limits(self) -> String {
+    pub fn describe(self) -> String {
         let all = [
             (self.processes, "processes"),
             (self.memory, "memory"),
@@ -63,7 +63,7 @@ pub(in crate::cli) fn read_policy(
         .read_checked()
         .map_err(|error| format!("policy.toml: {error}"));
     let rules = read.and_then(|text| {
-        PolicyRules::parse_policy(&text.unwrap_or_default(), &|_| true)
+        PolicyRules::parse(&text.unwrap_or_default(), &|_| true)
             .map_err(|broken| broken.to_string())
     });
     match rules {

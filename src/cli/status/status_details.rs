@@ -186,7 +186,7 @@ fn add_protection(rows: &mut Rows, status: &RunnerStatus) {
         &format!(".git/hooks, .git/config and the like {protected}"),
     );
     add_caches(rows, status);
-    rows.add("Limits", &status.limits.describe_limits());
+    rows.add("Limits", &status.limits.describe());
     let signatures = match status.request_auth.as_str() {
         "signed" => "required: only requests signed with backend.request_key are run",
         _ => "not required (set backend.request_key to require them)",

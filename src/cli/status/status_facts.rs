@@ -47,7 +47,7 @@ impl<'a> StatusFacts<'a> {
     }
 
     /// Collects the status of this moment.
-    pub fn collect_status(&mut self) -> anyhow::Result<RunnerStatus> {
+    pub fn collect(&mut self) -> anyhow::Result<RunnerStatus> {
         let (mut config, home) = self
             .context
             .config_beside_runner(WorkspaceRule::NotNeeded)?;
@@ -83,7 +83,7 @@ impl<'a> StatusFacts<'a> {
         status.user_home = environment.user_dir().map(Path::to_owned);
         status.hidden_repositories =
             wiring::undecided_repositories(&config, &home, environment, &status.workspaces.all);
-        status.attention = attention::list_attention(&status, Clock::system_clock().now_ms());
+        status.attention = attention::list_attention(&status, Clock::system().now_ms());
         status.verdict = match (running, status.attention.is_empty()) {
             (false, _) => Verdict::NotRunning,
             (true, true) => Verdict::Healthy,
@@ -122,7 +122,7 @@ pub(in crate::cli) fn measure_confinement(
 ) -> anyhow::Result<ConfinementInForce> {
     let environment = context.environment();
     let confinement = wiring::build_confinement(config, home, environment);
-    command_runtime()?.block_on(confinement.confinement_level());
+    command_runtime()?.block_on(confinement.level());
     Ok(ConfinementInForce::from_confinement(
         config,
         &confinement,
@@ -132,7 +132,7 @@ pub(in crate::cli) fn measure_confinement(
 
 /// Takes the embedded backend that serves in this home, if there is one. A runner does not find it by itself.
 pub(in crate::cli) fn use_embedded_backend(config: &mut Config, home: &Home) -> anyhow::Result<()> {
-    if let Some(url) = EmbeddedBackendAddress::find_address(home)? {
+    if let Some(url) = EmbeddedBackendAddress::find(home)? {
         config.set_embedded_backend(&url);
         change_hint_flags(|flags| flags.backend_url = Some(url));
     }
@@ -155,7 +155,7 @@ fn build_status(
     let policy = protection::read_policy(home, in_force.as_ref());
     let has_policy = policy.broken.is_none();
     let counts = facts.counts;
-    let since = |at: i64| Clock::system_clock().now_ms().saturating_sub(at).max(0);
+    let since = |at: i64| Clock::system().now_ms().saturating_sub(at).max(0);
     let outbox = describe_outbox(&facts, since);
     let [approvals, questions] = list_approvals(home, running)?;
     let mut status = RunnerStatus {
@@ -166,7 +166,7 @@ fn build_status(
             .device_id()
             .to_string(),
         device_key: "file",
-        secrets: secrets.list_secrets().map(|all| all.len()).ok(),
+        secrets: secrets.list().map(|all| all.len()).ok(),
         secrets_key: secrets.key_place().ok(),
         backend,
         confinement: confinement.level.clone(),
@@ -336,10 +336,10 @@ pub(in crate::cli) fn collect_backend(
     let recorded = |fact: &Option<String>| fact.clone().filter(|word| !word.is_empty());
     let (reachable, trouble) = judge_probe(probe, recorded(&facts.trouble), running);
     let url = config.backend.url.as_ref().map(ToString::to_string);
-    let embedded = EmbeddedBackendAddress::find_address(home)?;
+    let embedded = EmbeddedBackendAddress::find(home)?;
     let paired = match &url {
         Some(url) if config.backend.kind == BackendKind::Convex => {
-            let id = BackendTokens::for_backend(home, url).backend_id();
+            let id = BackendTokens::for_backend(home, url).id();
             Some(id.is_some() || facts.last_contact_ms.is_some())
         }
         _ => None,

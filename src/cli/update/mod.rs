@@ -75,7 +75,7 @@ pub fn run_update(args: &UpdateArgs, context: &CliContext) -> anyhow::Result<Exi
     let source = ReleaseSource::from_config(&config)?;
     let runtime = command_runtime()?;
     // A home with faults must not stand in the way of the program that mends them.
-    let home = Home::find_home(&config.home).and_then(|_| Home::open_home(&config.home).ok());
+    let home = Home::find(&config.home).and_then(|_| Home::open_home(&config.home).ok());
     let seen = home.map(|home| home.release_list_file());
     let release = runtime.block_on(source.find_newest(seen.as_deref()))?;
     if release.version <= current {
@@ -130,10 +130,10 @@ fn check_ownership(program: &Path) -> anyhow::Result<()> {
 
 /// Checks for the program of another version that this one can open the databases of the home.
 fn check_home(config: &Config) -> anyhow::Result<Exit> {
-    let Some(home) = Home::find_home(&config.home) else {
+    let Some(home) = Home::find(&config.home) else {
         return Ok(Exit::Done);
     };
-    match JournalReader::find_journal(&home.journal_file()) {
+    match JournalReader::find(&home.journal_file()) {
         Ok(_) | Err(JournalError::Older { .. }) => {}
         Err(error) => return Err(error.into()),
     }

@@ -80,7 +80,7 @@ impl ReleaseSource {
     pub fn from_config(config: &Config) -> anyhow::Result<Self> {
         let url = match (&config.update.url, RELEASE_URL) {
             (Some(url), _) => url.clone(),
-            (None, Some(url)) => BackendUrl::parse_url(url).map_err(anyhow::Error::msg)?,
+            (None, Some(url)) => BackendUrl::parse(url).map_err(anyhow::Error::msg)?,
             (None, None) => return Err(missing_setting("update.url")),
         };
         let key = match (config.update.public_key, RELEASE_KEY) {

@@ -70,7 +70,7 @@ pub(super) fn restart_runner(
     now: bool,
     context: &CliContext,
 ) -> anyhow::Result<RestartOutcome> {
-    let Some(home) = Home::find_home(&config.home) else {
+    let Some(home) = Home::find(&config.home) else {
         return Ok(RestartOutcome::NotRunning);
     };
     let Some(holder) = RunnerLock::find_holder(&home)? else {
@@ -129,7 +129,7 @@ async fn restart_when_idle(
 }
 
 fn count_running(home: &Home) -> anyhow::Result<u32> {
-    let Some(reader) = JournalReader::find_journal(&home.journal_file())? else {
+    let Some(reader) = JournalReader::find(&home.journal_file())? else {
         return Ok(0);
     };
     let run = find_live_run(home, &reader)?;
@@ -145,7 +145,7 @@ impl BriefPause {
     fn begin(home: &Home) -> anyhow::Result<Self> {
         let switches = OwnerSwitches::in_home(home);
         let state = SwitchState {
-            since_ms: Clock::system_clock().now_ms(),
+            since_ms: Clock::system().now_ms(),
             reason: Some(PAUSE_REASON.to_owned()),
         };
         switches.switch_on(OwnerSwitch::Paused, &state)?;

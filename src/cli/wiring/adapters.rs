@@ -69,7 +69,7 @@ pub(super) fn command_judge(
         let (gate, registry) = (Arc::clone(&gate), Weak::clone(&registry));
         Box::pin(async move {
             let unjudged = || Some("the rules cannot be read".to_owned());
-            let Some(Ok(entry)) = registry.upgrade().map(|all| all.find_tool("Bash")) else {
+            let Some(Ok(entry)) = registry.upgrade().map(|all| all.find("Bash")) else {
                 return unjudged();
             };
             let args = serde_json::json!({ "command": line }).to_string();
@@ -122,12 +122,12 @@ const SECRETS_RETRY_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Masks secrets that the owner stores while the runner runs, as soon as they are stored.
 pub(super) async fn mask_new_secrets(secrets: SecretStore, redactor: Redactor) {
-    let Some(mut news) = secrets.watch_secrets() else {
+    let Some(mut news) = secrets.watch() else {
         return;
     };
     loop {
         let secrets = secrets.clone();
-        let read = tokio::task::spawn_blocking(move || secrets.secret_values()).await;
+        let read = tokio::task::spawn_blocking(move || secrets.values()).await;
         let is_read = matches!(read, Ok(Ok(_)));
         match read {
             Ok(Ok(values)) => redactor.add_secrets(values),
@@ -159,7 +159,7 @@ pub(super) fn install_trash_shims(
         .collect();
     let laid_out = std::env::current_exe().and_then(|program| {
         let trash = trash.clone();
-        punie_undo::CommandShims::install_shims(trash, workspace, reachable, &hidden, &program)
+        punie_undo::CommandShims::install(trash, workspace, reachable, &hidden, &program)
     });
     match laid_out {
         Ok(shims) => terminals.set_path_prefix_source(Arc::new(shims)),
@@ -177,7 +177,7 @@ pub(super) fn install_hook_wrappers(
         return None;
     }
     let (folder, names) = (home.hooks_dir(), &git::COMMIT_HOOKS);
-    let installed = HookWrappers::install_wrappers(&folder, names, terminals.clone());
+    let installed = HookWrappers::install(&folder, names, terminals.clone());
     installed
         .inspect_err(|cause| tracing::warn!(%cause, "hooks of commits get the environment of git"))
         .ok()
@@ -221,7 +221,7 @@ pub(super) fn open_child_log(journal: Option<&Journal>) -> Arc<dyn ChildLog> {
     match journal {
         Some(journal) => Arc::new(JournalChildLog {
             journal: journal.clone(),
-            clock: Clock::system_clock(),
+            clock: Clock::system(),
         }),
         None => Arc::new(NoChildLog),
     }
@@ -349,7 +349,7 @@ pub(super) fn open_audit(
         clock: clock.clone(),
     };
     let sign: TextSigner = Box::new(move |text| identity.sign_base64(text));
-    AuditLog::open_log(
+    AuditLog::open(
         AuditPaths::within_folder(&home.audit_dir()),
         keep,
         Some(sign),

@@ -47,7 +47,7 @@ pub(super) fn backend_identity(
     let url = config.backend.url.as_ref().ok_or_else(no_backend_error)?;
     Ok(BackendIdentity {
         address: url.as_str().to_owned(),
-        id: backend_tokens(config, home)?.backend_id(),
+        id: backend_tokens(config, home)?.id(),
         adopts_unassigned: source == BackendSource::Configured,
     })
 }
@@ -61,16 +61,14 @@ pub(super) fn device_backend(
     pairing_code: Option<String>,
 ) -> anyhow::Result<Arc<dyn Backend>> {
     if config.backend.kind == BackendKind::Convex {
-        let known = backend_tokens(config, home)?.backend_id();
+        let known = backend_tokens(config, home)?.id();
         let backend = convex_backend(config, home, identity, redactor, pairing_code)?;
         return Ok(Arc::new(
-            backend
-                .with_backend_id(known)
-                .with_process_id(ProcessId::random()),
+            backend.with_id(known).with_process_id(ProcessId::random()),
         ));
     }
     if pairing_code.is_some() {
-        let file = backend_tokens(config, home)?.token_path(TokenName::Backend);
+        let file = backend_tokens(config, home)?.path(TokenName::Backend);
         let text = format!(
             "a websocket backend knows no pairing: put its token into {} instead",
             file.display()
@@ -85,7 +83,7 @@ pub(super) fn device_backend(
         proxies: proxy_rules(config),
     };
     let (tokens, redactor) = (backend_tokens(config, home)?, redactor.clone());
-    let shown: TokenSource = Arc::new(move || match tokens.read_token(TokenName::Backend) {
+    let shown: TokenSource = Arc::new(move || match tokens.read(TokenName::Backend) {
         Ok(token) => {
             // Mask it in results before it is used for the first time.
             if let Some(token) = &token {
@@ -194,8 +192,8 @@ pub fn proxy_of_backend(config: &Config) -> Result<Option<(String, u16)>, BadUrl
     let Some(url) = &config.backend.url else {
         return Ok(None);
     };
-    let proxy = proxy_rules(config).proxy_server_for(&url.to_url())?;
-    Ok(proxy.map(|proxy| proxy.proxy_host_and_port()))
+    let proxy = proxy_rules(config).server_for(&url.to_url())?;
+    Ok(proxy.map(|proxy| proxy.host_and_port()))
 }
 
 /// Connects to a host within the time limit, and closes the connection.

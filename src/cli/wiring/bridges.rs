@@ -12,6 +12,6 @@ pub(super) fn bridge_supervisor(host: &ToolHost, home: &Home) -> BridgeSuperviso
         store: BridgeStore::in_home(home),
         secrets: SecretStore::in_home(home),
         redactor: host.redactor.clone(),
-        now_ms: || Clock::system_clock().now_ms(),
+        now_ms: || Clock::system().now_ms(),
     })
 }

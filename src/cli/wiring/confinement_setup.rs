@@ -39,7 +39,7 @@ pub(super) fn confinement_setup(
     let sandbox = &config.sandbox;
     let keeps_removed = config.trash.max_mb > 0;
     let trash_folders = if keeps_removed {
-        open_trash(config, home).command_trash_folders()
+        open_trash(config, home).command_folders()
     } else {
         Vec::new()
     };
@@ -144,7 +144,7 @@ pub(super) async fn remove_copied_settings(home: Home) {
             );
             tracing::warn!("{text}. `{}` acknowledges this", command_to_type("ack"));
             let notice = OwnerNotice {
-                at_ms: Clock::system_clock().now_ms(),
+                at_ms: Clock::system().now_ms(),
                 path: home.command_home_dir().display().to_string(),
                 request: None,
                 text,

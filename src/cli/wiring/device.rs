@@ -71,19 +71,19 @@ impl StoredToken {
 
 impl TokenStore for StoredToken {
     fn load_token(&self) -> Option<Secret<String>> {
-        self.tokens.read_token(TokenName::Device).ok().flatten()
+        self.tokens.read(TokenName::Device).ok().flatten()
     }
 
     fn renew_token(&self) -> io::Result<Secret<String>> {
         let token = random_token();
         self.redactor.add_secret(&token);
         self.tokens
-            .write_token(TokenName::Device, &token)
+            .write(TokenName::Device, &token)
             .map_err(io::Error::other)?;
         Ok(token)
     }
 
     fn store_backend_id(&self, id: &str) -> io::Result<()> {
-        self.tokens.write_backend_id(id).map_err(io::Error::other)
+        self.tokens.write_id(id).map_err(io::Error::other)
     }
 }

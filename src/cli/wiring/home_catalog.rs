@@ -38,7 +38,7 @@ struct CatalogChanges {
 impl CatalogChanges {
     fn watch_home(home: &Home) -> Self {
         let (bell, changes) = watch::channel(0_u64);
-        let (mut watched, problems) = CatalogWatch::open_watch(home);
+        let (mut watched, problems) = CatalogWatch::open(home);
         for problem in problems {
             tracing::warn!(%problem, "changes of the home may go unnoticed");
         }

@@ -108,7 +108,7 @@ pub fn assemble_host(
         &base.workspace,
         Arc::clone(&rules),
     );
-    base.reachable.add_folders(&folders.allowed_folders());
+    base.reachable.add_folders(&folders.allowed());
     let repositories = folders.allowed_repositories(None);
     base.confinement.open_repositories(None, repositories);
     let sessions = SessionGate::new(

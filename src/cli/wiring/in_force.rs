@@ -141,7 +141,7 @@ impl SettingsInForce {
     /// Takes over the backend of the running runner, which flags or variables of its own may have named.
     pub fn apply_backend(&self, config: &mut Config) {
         let url = self.backend.url.as_deref();
-        config.backend.url = url.and_then(|url| BackendUrl::parse_url(url).ok());
+        config.backend.url = url.and_then(|url| BackendUrl::parse(url).ok());
         if let Ok(kind) = BackendKind::parse(&self.backend.kind) {
             config.backend.kind = kind;
         }

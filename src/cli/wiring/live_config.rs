@@ -98,7 +98,7 @@ impl LiveConfig {
     pub(super) fn new(config: &Config, parts: LiveParts) -> Self {
         let live = Self(Arc::new(SharedConfig {
             parts,
-            started_at_ms: Clock::system_clock().now_ms(),
+            started_at_ms: Clock::system().now_ms(),
             loaded: Mutex::new(LoadedConfig {
                 stamp: config.loaded_stamp(),
                 hash: config_file_hash(&config.file),
@@ -116,7 +116,7 @@ impl LiveConfig {
     }
 
     /// Returns the configuration in force.
-    pub fn current_config(&self) -> Config {
+    pub fn current(&self) -> Config {
         self.0.loaded.lock().in_force.clone()
     }
 
@@ -128,8 +128,8 @@ impl LiveConfig {
     /// Waits for the self-test and describes the confinement of commands.
     pub async fn prove_confinement(&self) -> ConfinementInForce {
         let parts = &self.0.parts;
-        parts.confinement.confinement_level().await;
-        let config = self.current_config();
+        parts.confinement.level().await;
+        let config = self.current();
         ConfinementInForce::from_confinement(&config, &parts.confinement, &parts.environment)
     }
 
@@ -367,7 +367,7 @@ impl LiveConfig {
 
     /// Watches config.toml and policy.toml; `None` if the system cannot.
     fn watch_files(&self, changed: &Arc<Notify>) -> Option<FolderWatch> {
-        let config = self.current_config().file;
+        let config = self.current().file;
         let files = [config, self.0.parts.home.policy_file()];
         let folders: BTreeSet<PathBuf> = files
             .iter()
@@ -388,7 +388,7 @@ impl LiveConfig {
         });
         folders
             .iter()
-            .try_for_each(|folder| watch.watch_folder(folder))
+            .try_for_each(|folder| watch.watch(folder))
             .inspect_err(|error| {
                 tracing::warn!(%error, "changes of config.toml are only noticed at the next call");
             })

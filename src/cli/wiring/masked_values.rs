@@ -27,7 +27,7 @@ fn load_known_secrets(
     let mut known: Vec<_> = DeviceIdentity::private_key_text(home)?
         .into_iter()
         .collect();
-    match SecretStore::in_home(home).secret_values() {
+    match SecretStore::in_home(home).values() {
         Ok(values) => known.extend(values),
         Err(error) if error.failure_kind() == HomeFailureKind::Safety => {
             return Err(error.into());
@@ -37,11 +37,11 @@ fn load_known_secrets(
             tracing::error!(%error, "the owner's secrets cannot be read; they are neither given nor masked");
         }
     }
-    for tokens in BackendTokens::for_all_backends(home)?
+    for tokens in BackendTokens::for_all(home)?
         .into_iter()
-        .chain([BackendTokens::unassigned_tokens(home)])
+        .chain([BackendTokens::unassigned(home)])
     {
-        known.extend(tokens.read_all_tokens()?);
+        known.extend(tokens.read_all()?);
     }
     let in_start_files = environment.user_dir().map(read_start_file_secrets);
     known.extend(in_start_files.into_iter().flatten().map(Secret::new));

@@ -54,7 +54,7 @@ impl ProtectedPathRecords for HomeRecords {
             text,
         } = change;
         tracing::warn!(path = %path.display(), "{text} `{}` acknowledges this", command_to_type("ack"));
-        let at_ms = Clock::system_clock().now_ms();
+        let at_ms = Clock::system().now_ms();
         let entry =
             AuditEntry::new(AuditEvent::ProtectedPath, AuditActor::Runner, at_ms).with_detail(text);
         let entry = request.iter().fold(entry, AuditEntry::with_request);

@@ -133,15 +133,11 @@ impl RunnerProcesses {
 
     /// Returns the longest wait of a stop for running calls.
     pub fn stop_grace(&self) -> Duration {
-        self.live.current_config().limits.drain
+        self.live.current().limits.drain
     }
 
     /// Awaits the runner, and ends the processes as soon as no call is awaited, during its last deliveries.
-    pub async fn serve_runner<T>(
-        &self,
-        stop: &ShutdownSignal,
-        runner: impl Future<Output = T>,
-    ) -> T {
+    pub async fn serve<T>(&self, stop: &ShutdownSignal, runner: impl Future<Output = T>) -> T {
         let running = async {
             let ended = runner.await;
             // A runner that failed at its start drained nothing.
@@ -158,9 +154,9 @@ impl RunnerProcesses {
     /// Ends all processes, including background shells unless the owner keeps them. Each gets two seconds to end by
     /// itself, or none if the stop is hurried. No call is awaited by now.
     async fn end_processes(&self, stop: &ShutdownSignal) {
-        let now_ms = Clock::system_clock().now_ms();
+        let now_ms = Clock::system().now_ms();
         // Background shells go on when the runner is told to stop.
-        let keeps_shells = self.live.current_config().limits.keep_shells;
+        let keeps_shells = self.live.current().limits.keep_shells;
         if let Err(error) = self
             .journal
             .record_shells_stopping(now_ms, keeps_shells)
@@ -209,7 +205,7 @@ pub fn assemble_runner(
     let journal = open_journal(config, home, source, watchdog.as_ref())?;
     let supervision = SupervisionStore::in_home(home);
     editors.set_supervision(supervision.clone(), settings::editor_settings(config).ask);
-    let (clock, lease, wakes) = (Clock::system_clock(), LeaseId::random(), wake_channel());
+    let (clock, lease, wakes) = (Clock::system(), LeaseId::random(), wake_channel());
     let tasks = TaskRequests::new(
         journal.clone(),
         lease.clone(),
@@ -367,7 +363,7 @@ fn remove_left_files(config: &Config, home: &Home) -> anyhow::Result<()> {
     if let Err(error) = settings::open_packages(config, home).recover_changes() {
         tracing::warn!(%error, "packages cannot be installed or removed");
     }
-    if let Err(error) = ScriptFile::remove_left_scripts(&home.scripts_dir()) {
+    if let Err(error) = ScriptFile::remove_left(&home.scripts_dir()) {
         tracing::warn!(%error, "scripts of an earlier life are left");
     }
     let left = punie_home::remove_stale_mounts(home)?;

@@ -35,7 +35,7 @@ pub(super) fn open_self_mod(
     let Some(root) = &config.self_mod.root else {
         return Ok(None);
     };
-    let area = SelfModArea::open_area(home, workspace, root, is_runner);
+    let area = SelfModArea::open(home, workspace, root, is_runner);
     area.map(Some).map_err(|cause| {
         exit::CommandError::with_exit(
             Exit::Config,

@@ -49,7 +49,7 @@ impl ShellRecords for JournalShellRecords {
             .map(|trace| OutputStore::handle_for(&trace.request, 0).to_string());
         let now_ms = self.clock.now_ms();
         let row = ShellRow {
-            number: new.shell.shell_number(),
+            number: new.shell.number(),
             pid: new.shell.pid,
             command: new.shell.command.clone(),
             folder: new.shell.folder.clone(),
@@ -115,7 +115,7 @@ pub(super) fn adopt_shells(
     let last_life = reader
         .read_fact("last_contact_ms")?
         .and_then(|text| text.parse().ok());
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     let mut taken = HashSet::new();
     let mut known = Vec::new();
     for mut row in reader.list_shell_rows()? {
@@ -131,7 +131,7 @@ pub(super) fn adopt_shells(
     }
     remove_unused_pipes(&home.shells_dir(), &taken, &reader.list_shell_rows()?);
     terminals.enable_persistence(home.shells_dir());
-    board.restore_shells(known);
+    board.restore(known);
     Ok(taken)
 }
 
@@ -218,7 +218,7 @@ fn past_shell(row: &ShellRow, last_life: Option<i64>, outputs: &OutputStore) -> 
     let handle = row.handle.as_deref().and_then(OutputHandle::parse);
     let text = handle
         .as_ref()
-        .and_then(|handle| outputs.tail_of_output(handle, LAST_CHARS).ok().flatten());
+        .and_then(|handle| outputs.tail(handle, LAST_CHARS).ok().flatten());
     // A handle without stored output would only mislead.
     let handle = handle.filter(|_| text.is_some());
     let is_raw = row.trace.as_ref().is_some_and(|trace| trace.raw);
@@ -317,7 +317,7 @@ pub(super) fn shell_board(journal: Option<&Journal>) -> Arc<ShellList> {
         Some(journal) => {
             let records = JournalShellRecords {
                 journal: journal.clone(),
-                clock: Clock::system_clock(),
+                clock: Clock::system(),
             };
             Arc::new(ShellList::with_records(Arc::new(records)))
         }

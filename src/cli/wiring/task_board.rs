@@ -35,7 +35,7 @@ impl RunnerTaskBoard {
     pub(super) fn new(tasks: TaskRequests) -> Self {
         Self {
             tasks,
-            clock: Clock::system_clock(),
+            clock: Clock::system(),
             board_host: OnceLock::new(),
         }
     }
@@ -52,17 +52,12 @@ impl RunnerTaskBoard {
         let _ = self.board_host.set(known);
     }
 
-    async fn record_task(
-        &self,
-        cx: &ToolContext,
-        tool: &str,
-        args: &str,
-    ) -> Result<String, ToolError> {
+    async fn record(&self, cx: &ToolContext, tool: &str, args: &str) -> Result<String, ToolError> {
         let host = self
             .board_host
             .get()
-            .ok_or_else(|| ToolError::internal_error("the tools are not registered yet"))?;
-        let entry = host.registry.find_tool(tool)?;
+            .ok_or_else(|| ToolError::internal("the tools are not registered yet"))?;
+        let entry = host.registry.find(tool)?;
         let effect = entry.decode_call(args)?.actual_effect();
         // The id derives from the request, so that its task can be found even if the answer was lost.
         let id = RequestId::parse(format!("{}-task", cx.request)).unwrap_or_default();
@@ -70,7 +65,7 @@ impl RunnerTaskBoard {
         let titles = host.titles.as_ref();
         let title = titles.map(|titles| titles.title_of_call(tool, args));
         self.tasks
-            .accept_task(
+            .accept(
                 id,
                 name,
                 effect,
@@ -89,23 +84,17 @@ impl RunnerTaskBoard {
             })
     }
 
-    async fn find_task_view(
-        &self,
-        cx: &ToolContext,
-        name: &str,
-    ) -> Result<Option<TaskView>, ToolError> {
+    async fn find_view(&self, cx: &ToolContext, name: &str) -> Result<Option<TaskView>, ToolError> {
         let (tasks, wanted) = (self.tasks.clone(), name.to_owned());
         let session = cx.session.clone();
-        let found = tokio::task::spawn_blocking(move || {
-            tasks.find_task_request(&wanted, session.as_deref())
-        })
-        .await
-        .map_err(|_| ToolError::internal_error("the journal could not be read"))?
-        .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
-        Ok(found.map(|(request, life)| self.to_task_view(request, life)))
+        let found = tokio::task::spawn_blocking(move || tasks.find(&wanted, session.as_deref()))
+            .await
+            .map_err(|_| ToolError::internal("the journal could not be read"))?
+            .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
+        Ok(found.map(|(request, life)| self.to_view(request, life)))
     }
 
-    async fn recent_task_lines(
+    async fn recent_lines(
         &self,
         cx: &ToolContext,
         within: Duration,
@@ -113,18 +102,15 @@ impl RunnerTaskBoard {
     ) -> Result<Vec<TaskSummary>, ToolError> {
         let (tasks, session) = (self.tasks.clone(), cx.session.clone());
         let listed = tokio::task::spawn_blocking(move || {
-            tasks.list_recent_tasks(within, limit, session.as_deref())
+            tasks.list_recent(within, limit, session.as_deref())
         })
         .await
-        .map_err(|_| ToolError::internal_error("the journal could not be read"))?
+        .map_err(|_| ToolError::internal("the journal could not be read"))?
         .map_err(|error| ToolError::new(ErrorCode::Io, error.to_string()))?;
-        Ok(listed
-            .into_iter()
-            .map(|task| self.to_task_line(task))
-            .collect())
+        Ok(listed.into_iter().map(|task| self.to_line(task)).collect())
     }
 
-    fn to_task_line(&self, task: ListedTask) -> TaskSummary {
+    fn to_line(&self, task: ListedTask) -> TaskSummary {
         let ListedTask {
             name,
             args,
@@ -151,7 +137,7 @@ impl RunnerTaskBoard {
         Duration::from_millis(u64::try_from(until - life.received_at_ms).unwrap_or(0))
     }
 
-    fn to_task_view(&self, request: RequestId, life: RequestRecord) -> TaskView {
+    fn to_view(&self, request: RequestId, life: RequestRecord) -> TaskView {
         let elapsed = self.elapsed_time(&life);
         let stage = match (life.state, life.payload) {
             (RequestState::Accepted, _) => TaskStage::Waiting,
@@ -175,7 +161,7 @@ impl TaskBoard for RunnerTaskBoard {
         tool: &'a str,
         args: &'a str,
     ) -> TaskFuture<'a, String> {
-        Box::pin(self.record_task(cx, tool, args))
+        Box::pin(self.record(cx, tool, args))
     }
 
     fn task_view<'a>(
@@ -183,7 +169,7 @@ impl TaskBoard for RunnerTaskBoard {
         cx: &'a ToolContext,
         name: &'a str,
     ) -> TaskFuture<'a, Option<TaskView>> {
-        Box::pin(self.find_task_view(cx, name))
+        Box::pin(self.find_view(cx, name))
     }
 
     fn recent_tasks<'a>(
@@ -192,7 +178,7 @@ impl TaskBoard for RunnerTaskBoard {
         within: Duration,
         limit: u32,
     ) -> TaskFuture<'a, Vec<TaskSummary>> {
-        Box::pin(self.recent_task_lines(cx, within, limit))
+        Box::pin(self.recent_lines(cx, within, limit))
     }
 
     fn shell_view<'a>(

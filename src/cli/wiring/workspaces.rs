@@ -32,7 +32,7 @@ pub fn open_reachable_folders(
 ) -> Workspace {
     let workspace = open_workspace(config, environment);
     match load_session_folders(config, home, environment, &workspace) {
-        Ok(folders) => workspace.with_folders(&folders.allowed_folders()),
+        Ok(folders) => workspace.with_folders(&folders.allowed()),
         Err(error) => {
             tracing::warn!(%error, "the folders of sessions are left out");
             workspace

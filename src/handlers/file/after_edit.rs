@@ -153,7 +153,7 @@ impl CheckerSet {
                     .display()
                     .to_string();
                 let shown = checker.command.replace(FILE, &shell_word(&shown));
-                let said = self.run_checker(cx, line, root, until).await;
+                let said = self.run(cx, line, root, until).await;
                 reports.extend(said.map(|said| format!("`{shown}`: {said}")));
             }
         }
@@ -161,7 +161,7 @@ impl CheckerSet {
     }
 
     /// Runs a command line. Returns how it ended and its first lines; `None` if it ended well and said nothing.
-    async fn run_checker(
+    async fn run(
         &self,
         cx: &ToolContext,
         line: String,

@@ -172,14 +172,14 @@ fn record_patched_files(
         .iter()
         .filter(|change| !matches!(change.action, PlannedAction::Unchanged(_)))
     {
-        deps.seen.forget_file(cx, &change.path);
+        deps.seen.forget(cx, &change.path);
         let Some((path, lines)) = change.seen_after() else {
             continue;
         };
         let shown = path.display_text();
         let after = committed.files.iter().rfind(|file| file.path == shown);
         if let Some(sha256) = after.and_then(|file| file.after.clone()) {
-            deps.seen.record_seen_file(cx, path, sha256, lines);
+            deps.seen.record(cx, path, sha256, lines);
         }
     }
 }

@@ -37,45 +37,44 @@ impl<'t> LineTable<'t> {
     }
 
     /// The start of a line; after the last line, the end of the text.
-    pub(super) fn line_start(&self, line: usize) -> usize {
+    pub(super) fn start_of(&self, line: usize) -> usize {
         self.starts
             .get(line)
             .map_or(self.text.len(), |start| *start as usize)
     }
 
     /// The line that contains a byte.
-    pub(super) fn line_of_offset(&self, at: usize) -> usize {
+    pub(super) fn number_at(&self, at: usize) -> usize {
         self.starts
             .partition_point(|start| *start as usize <= at)
             .saturating_sub(1)
     }
 
     /// Drops all lines after the first `lines`, and their text.
-    pub(super) fn truncate_lines(&mut self, lines: usize) {
-        self.text = &self.text[..self.line_start(lines)];
+    pub(super) fn truncate(&mut self, lines: usize) {
+        self.text = &self.text[..self.start_of(lines)];
         self.starts.truncate(lines);
     }
 
     /// The line with its ending.
-    pub(super) fn line_with_ending(&self, line: usize) -> &'t [u8] {
-        &self.text[self.line_start(line)..self.line_start(line + 1)]
+    pub(super) fn with_ending(&self, line: usize) -> &'t [u8] {
+        &self.text[self.start_of(line)..self.start_of(line + 1)]
     }
 
     /// The line without its ending.
-    pub(super) fn line_body(&self, line: usize) -> &'t [u8] {
-        strip_line_ending(self.line_with_ending(line))
+    pub(super) fn body(&self, line: usize) -> &'t [u8] {
+        strip_line_ending(self.with_ending(line))
     }
 
     pub(super) fn ends_in_newline(&self, line: usize) -> bool {
-        self.line_with_ending(line).ends_with(b"\n")
+        self.with_ending(line).ends_with(b"\n")
     }
 
     /// Returns whether these whole lines begin at this line, in any indentation where the tier
     /// ignores it.
     pub(super) fn matches_at(&self, at: usize, lines: &[&[u8]], tier: MatchTier) -> bool {
-        let is_same = |(at, line)| {
-            comparison_key(self.line_with_ending(at), tier) == comparison_key(line, tier)
-        };
+        let is_same =
+            |(at, line)| comparison_key(self.with_ending(at), tier) == comparison_key(line, tier);
         at.checked_add(lines.len())
             .is_some_and(|end| end <= self.len())
             && (at..).zip(lines.iter().copied()).all(is_same)
@@ -86,7 +85,7 @@ impl<'t> LineTable<'t> {
         let random = RandomState::new();
         let hashes = hash_lines(
             &random,
-            (0..self.len()).map(|line| self.line_with_ending(line)),
+            (0..self.len()).map(|line| self.with_ending(line)),
             tier,
             &[],
         );
@@ -133,12 +132,7 @@ impl<'t> LineTable<'t> {
         let is_blank = |line: &[u8]| line.trim_ascii().is_empty();
         let lines = (first..).zip(block).filter(|(_, line)| !is_blank(line));
         let pairs: Vec<(&[u8], &[u8])> = lines
-            .map(|(at, line)| {
-                (
-                    split_indent(self.line_with_ending(at)).0,
-                    split_indent(line).0,
-                )
-            })
+            .map(|(at, line)| (split_indent(self.with_ending(at)).0, split_indent(line).0))
             .collect();
         IndentShift::between_tabs_and_blanks(&pairs)
     }
@@ -154,10 +148,10 @@ impl<'t> LineTable<'t> {
             return self.tab_shift_at(first, block);
         }
         let head = first_nonblank_line(block)?;
-        let plain = [self.line_with_ending(first + head), block[head]]
+        let plain = [self.with_ending(first + head), block[head]]
             .map(|line| PlainLine::from_line(line, MatchTier::Indentation));
         let [there, wanted] = plain.each_ref().map(|line| split_indent(&line.bytes).0);
-        IndentShift::between_indents(there, wanted)
+        IndentShift::between(there, wanted)
     }
 }
 

@@ -106,7 +106,7 @@ impl Tool for Edit {
         path.check_writable()?;
         let expected = parse_expected_sha256(self.expected_sha256.as_deref())?;
         if self.old_string.is_empty() {
-            let reply = self.create_from_edit(cx, deps, path, expected).await?;
+            let reply = self.create_file(cx, deps, path, expected).await?;
             return Ok(deps.check_changed(cx, reply).await);
         }
         refuse_placeholder("new_string", &self.old_string, &self.new_string)?;
@@ -137,14 +137,14 @@ impl Tool for Edit {
                     .await?
             }
         };
-        let reply = self.carry_out_edit(cx, deps, path, plan).await?;
+        let reply = self.carry_out(cx, deps, path, plan).await?;
         Ok(deps.check_changed(cx, reply).await)
     }
 }
 
 impl Edit {
     /// The requested edit.
-    pub(super) fn requested_edit(&self, uncut: &SecretBoundaries) -> RequestedEdit {
+    pub(super) fn requested(&self, uncut: &SecretBoundaries) -> RequestedEdit {
         RequestedEdit {
             old: self.old_string.clone(),
             new: self.new_string.clone(),
@@ -195,13 +195,13 @@ impl Edit {
     ) -> Result<EditPlan, ToolError> {
         let (this, path, cx, seen) = (self.clone(), path.clone(), cx.clone(), deps.seen.clone());
         tokio::task::spawn_blocking(move || {
-            this.plan_loaded_edit(&cx, &seen, &path, &loaded, expected.as_deref())
+            this.plan_loaded(&cx, &seen, &path, &loaded, expected.as_deref())
         })
         .await
-        .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))?
+        .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?
     }
 
-    fn plan_loaded_edit(
+    fn plan_loaded(
         &self,
         cx: &ToolContext,
         seen: &SeenFiles,
@@ -212,12 +212,12 @@ impl Edit {
         let (shown, uncut) = (&path.display_text(), &cx.secret_boundaries);
         check_expected_hash(shown, expected, || loaded.bytes_sha256())?;
         let transcoded = TranscodedText::decode_for_edit(shown, loaded)?;
-        let text = transcoded.utf8_text();
+        let text = transcoded.utf8();
         mask_guard::refuse_unless_masked(shown, text, &self.quoted_arguments())?;
         let changed = seen.describe_change_since(cx, path, || loaded.bytes_sha256(), Some(text));
         let step = self
-            .requested_edit(uncut)
-            .resolve_edit(shown, text)
+            .requested(uncut)
+            .resolve(shown, text)
             .map_err(|error| append_change_note(error, changed.as_deref()))?;
         Ok(match step {
             ResolvedEdit::AlreadyDone(words) => EditPlan::NoChange(words, loaded.bytes_sha256()),
@@ -245,7 +245,7 @@ impl Edit {
         })
     }
 
-    async fn carry_out_edit(
+    async fn carry_out(
         self,
         cx: &ToolContext,
         deps: &FileDeps,
@@ -287,8 +287,7 @@ impl Edit {
             executable: None,
         };
         let mut written = deps.client.write_text_file(cx, request).await?;
-        deps.seen
-            .record_seen_file(cx, &path, written.after.clone(), lines);
+        deps.seen.record(cx, &path, written.after.clone(), lines);
         let text = format!(
             "Edited {shown}: {places}.{said}{}\n{view}",
             join_notes_below(&written.warnings)
@@ -298,7 +297,7 @@ impl Edit {
     }
 
     /// Creates the file, or fills an empty one, for an empty `old_string`.
-    async fn create_from_edit(
+    async fn create_file(
         self,
         cx: &ToolContext,
         deps: &FileDeps,
@@ -346,8 +345,7 @@ impl Edit {
             executable: None,
         };
         let written = deps.client.write_text_file(cx, request).await?;
-        deps.seen
-            .record_seen_file(cx, &path, written.after.clone(), lines);
+        deps.seen.record(cx, &path, written.after.clone(), lines);
         let verb = if written.created { "Created" } else { "Filled" };
         let text = format!(
             "{verb} {shown} with new_string.{}",

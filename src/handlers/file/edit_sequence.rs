@@ -42,7 +42,7 @@ impl SequencePiece {
     }
 
     /// The part of this piece between two of its offsets.
-    fn slice_piece(&self, from: usize, to: usize) -> Self {
+    fn slice(&self, from: usize, to: usize) -> Self {
         match self {
             Self::Kept(range) => Self::Kept(range.start + from..range.start + to),
             Self::New(bytes) => Self::New(bytes[from..to].to_vec()),
@@ -90,7 +90,7 @@ impl EditSequence {
             let end = begin + piece.len();
             let (cut_from, cut_to) = (from.max(begin), to.min(end));
             if cut_from < cut_to {
-                parts.push(piece.slice_piece(cut_from - begin, cut_to - begin));
+                parts.push(piece.slice(cut_from - begin, cut_to - begin));
             }
             begin = end;
         }

@@ -31,7 +31,7 @@ pub(super) struct FileExcerpt {
 }
 
 impl FileExcerpt {
-    pub(super) fn as_excerpt_text(&self) -> ExcerptText<'_> {
+    pub(super) fn as_text(&self) -> ExcerptText<'_> {
         ExcerptText::new(&self.text, &self.gaps)
     }
 
@@ -40,7 +40,7 @@ impl FileExcerpt {
     ///
     /// # Errors
     /// Read errors; `UnexpectedEof` if the file became shorter.
-    pub(super) fn read_excerpt(
+    pub(super) fn read(
         file: &mut dyn ReadSeek,
         size: u64,
         spots: &[StreamMatch],
@@ -59,7 +59,7 @@ impl FileExcerpt {
             if n > 0 && taking.excerpt.text.len() > MAX_EXCERPT_BYTES {
                 break;
             }
-            let range = spot.match_range(old);
+            let range = spot.range(old);
             taking.skip_to_place(range.start, spot.newlines as usize)?;
             let start = taking.excerpt.text.len();
             taking.copy_place(range.end)?;
@@ -238,10 +238,9 @@ mod tests {
             chunk: 256 << 10,
             is_cancelled: &|| false,
         };
-        let spots = scan.search_stream(&mut &*text).unwrap().matches;
+        let spots = scan.run(&mut &*text).unwrap().matches;
         let excerpt =
-            FileExcerpt::read_excerpt(&mut Cursor::new(text), text.len() as u64, &spots, "#")
-                .unwrap();
+            FileExcerpt::read(&mut Cursor::new(text), text.len() as u64, &spots, "#").unwrap();
         let whole: Vec<_> = spots
             .iter()
             .map(|spot| buffer_length(spot.at)..buffer_length(spot.at) + 1)
@@ -257,7 +256,7 @@ mod tests {
         };
         let nothing = punie_text::output::SecretBoundaries::default();
         let (of_whole, of_parts) = (splices(&whole), splices(&excerpt.places));
-        let (sheet, more) = (excerpt.as_excerpt_text(), whole.len() - of_parts.len());
+        let (sheet, more) = (excerpt.as_text(), whole.len() - of_parts.len());
         prop_assert_eq!(
             describe_replacements(sheet, &of_parts, more),
             describe_replacements(text, &of_whole, 0)
@@ -329,10 +328,9 @@ mod tests {
             chunk: 1 << 20,
             is_cancelled: &|| false,
         };
-        let spots = found.search_stream(&mut text.as_bytes()).unwrap().matches;
+        let spots = found.run(&mut text.as_bytes()).unwrap().matches;
         let excerpt =
-            FileExcerpt::read_excerpt(&mut Cursor::new(&text), text.len() as u64, &spots, "#")
-                .unwrap();
+            FileExcerpt::read(&mut Cursor::new(&text), text.len() as u64, &spots, "#").unwrap();
         assert!(
             excerpt.places.len() <= MAX_EXCERPT_PLACES
                 && excerpt.text.len() <= MAX_EXCERPT_BYTES + READ_CHUNK_BYTES

@@ -23,12 +23,12 @@ pub(super) fn find_first_difference(
         .collect();
     let fits_here = |at: usize| {
         let (there, wanted) = &pairs[at];
-        part(at).matches_in_line(there, wanted)
+        part(at).matches_in(there, wanted)
             || QuotedLinePart {
                 ends_inside: false,
                 ..part(at)
             }
-            .matches_in_line(there.trim_ascii_end(), wanted.trim_ascii_end())
+            .matches_in(there.trim_ascii_end(), wanted.trim_ascii_end())
     };
     let shift = first_indent_shift(&pairs);
     let fits_indented = |at: usize| {
@@ -73,7 +73,7 @@ fn first_indent_shift(pairs: &[(Vec<u8>, Vec<u8>)]) -> Option<IndentShift> {
     let (there, wanted) = pairs
         .iter()
         .find(|(_, wanted)| !wanted.trim_ascii().is_empty())?;
-    IndentShift::between_indents(split_indent(there).0, split_indent(wanted).0)
+    IndentShift::between(split_indent(there).0, split_indent(wanted).0)
 }
 
 fn is_shifted_line(there: &[u8], wanted: &[u8], shift: &IndentShift) -> bool {

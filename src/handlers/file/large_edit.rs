@@ -66,7 +66,7 @@ pub(super) async fn plan_large_edit(
     let search = LargeEditSearch {
         seen,
         edit: edit.clone(),
-        change: edit.requested_edit(&cx.secret_boundaries),
+        change: edit.requested(&cx.secret_boundaries),
         path: path.clone(),
         stamp: opened.stamp,
         has_utf8_mark: marked,
@@ -75,7 +75,7 @@ pub(super) async fn plan_large_edit(
     };
     let planned = tokio::task::spawn_blocking(move || search.search_and_plan(opened))
         .await
-        .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))??;
+        .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))??;
     if planned.is_some() {
         for argument in edit.quoted_arguments() {
             mask_guard::refuse_masked_overwrite(cx, deps, path, argument).await?;
@@ -102,7 +102,7 @@ impl LargeEditSearch {
         let (mut file, size) = (opened.bytes, opened.size);
         let shown = self.path.display_text();
         let can_be_held = size <= MAX_BYTES;
-        let hash = self.expected.is_some() || self.seen.seen_sha256(&self.cx, &self.path).is_some();
+        let hash = self.expected.is_some() || self.seen.sha256(&self.cx, &self.path).is_some();
         let found = self.scan_for_quote(&mut *file, &self.change.old, hash)?;
         if !self.has_utf8_mark && !found.is_utf8 {
             return if can_be_held {
@@ -122,7 +122,7 @@ impl LargeEditSearch {
             };
         }
         let old = &self.change.old;
-        let excerpt = FileExcerpt::read_excerpt(&mut *file, size, &found.matches, old)
+        let excerpt = FileExcerpt::read(&mut *file, size, &found.matches, old)
             .map_err(|cause| self.read_failure(&cause))?;
         let overlapping = self.find_overlapping(&mut *file, &found, &excerpt)?;
         let place = |range: &std::ops::Range<usize>| QuotePlace {
@@ -139,7 +139,7 @@ impl LargeEditSearch {
             overlapping,
         };
         self.change
-            .check_count(&shown, excerpt.as_excerpt_text(), &in_excerpt)?;
+            .check_count(&shown, excerpt.as_text(), &in_excerpt)?;
         let mut notes: Vec<String> = self
             .note_duplicate(&mut *file, &found)?
             .into_iter()
@@ -149,8 +149,7 @@ impl LargeEditSearch {
             self.seen
                 .describe_change_since(&self.cx, &self.path, sha256, None),
         );
-        self.prepare_large_edit(&mut *file, found, &excerpt, notes)
-            .map(Some)
+        self.prepare(&mut *file, found, &excerpt, notes).map(Some)
     }
 
     fn scan_for_quote(
@@ -169,7 +168,7 @@ impl LargeEditSearch {
         // One more byte is enough to detect that the file grew.
         let scanned = file
             .seek(SeekFrom::Start(0))
-            .and_then(|_| scan.search_stream(&mut (&mut *file).take(self.stamp.size + 1)))
+            .and_then(|_| scan.run(&mut (&mut *file).take(self.stamp.size + 1)))
             .map_err(|cause| self.read_failure(&cause))?;
         if scanned.size == self.stamp.size {
             Ok(scanned)
@@ -211,7 +210,7 @@ impl LargeEditSearch {
         ) else {
             return Ok(None);
         };
-        let again = only.match_range(old).end - old.len() as u64 + 1;
+        let again = only.range(old).end - old.len() as u64 + 1;
         let text = self.read_bytes_at(file, again, 2 * (old.len() - 1))?;
         let at = memmem::find(&text, old.as_bytes());
         Ok(at
@@ -254,7 +253,7 @@ impl LargeEditSearch {
         Ok(bytes)
     }
 
-    fn prepare_large_edit(
+    fn prepare(
         &self,
         file: &mut dyn ReadSeek,
         found: StreamMatches,
@@ -264,7 +263,7 @@ impl LargeEditSearch {
         let RequestedEdit { old, new, .. } = &self.change;
         let texts = ReplacementTexts::new(old, new, found.ending);
         let changes = |spot: &StreamMatch| {
-            let with = texts.text_for_match(*spot);
+            let with = texts.for_match(*spot);
             let there = if spot.includes_carriage_return {
                 with.strip_prefix(b"\r")
             } else {
@@ -275,7 +274,7 @@ impl LargeEditSearch {
         let shown_of = |(spot, range): (&StreamMatch, &std::ops::Range<usize>)| {
             changes(spot).then(|| ByteSplice {
                 range: range.clone(),
-                with: texts.text_for_match(*spot).to_vec(),
+                with: texts.for_match(*spot).to_vec(),
             })
         };
         let splices: Vec<ByteSplice> = found
@@ -287,8 +286,8 @@ impl LargeEditSearch {
         let first_line = found.matches.first().map_or(1, |spot| spot.newlines + 1);
         let on_disk: Vec<DiskSplice> = (found.matches.into_iter().filter(changes))
             .map(|spot| DiskSplice {
-                range: spot.match_range(old),
-                with: Arc::clone(texts.text_for_match(spot)),
+                range: spot.range(old),
+                with: Arc::clone(texts.for_match(spot)),
             })
             .collect();
         if on_disk.is_empty() {
@@ -301,7 +300,7 @@ impl LargeEditSearch {
         let more = on_disk.len().saturating_sub(splices.len());
         let (places, view) = self.edit.describe_splices(
             &self.path,
-            excerpt.as_excerpt_text(),
+            excerpt.as_text(),
             &splices,
             more,
             &self.cx.secret_boundaries,
@@ -374,7 +373,7 @@ impl ReplacementTexts {
         }
     }
 
-    pub(super) fn text_for_match(&self, spot: StreamMatch) -> &Arc<[u8]> {
+    pub(super) fn for_match(&self, spot: StreamMatch) -> &Arc<[u8]> {
         match spot.ending.unwrap_or(self.otherwise) {
             LineEnding::Lf => &self.lf,
             LineEnding::Crlf => &self.crlf,

@@ -21,7 +21,7 @@ pub(super) struct QuotedLinePart {
 
 impl QuotedLinePart {
     /// Returns whether this line contains the quoted one.
-    pub(super) fn matches_in_line(self, line: &[u8], quoted: &[u8]) -> bool {
+    pub(super) fn matches_in(self, line: &[u8], quoted: &[u8]) -> bool {
         match (self.begins_inside, self.ends_inside) {
             (true, true) => memmem::find(line, quoted).is_some(),
             (true, false) => line.ends_with(quoted),
@@ -63,7 +63,7 @@ pub(super) fn explain_line_difference(file: &[u8], quoted: &str, part: QuotedLin
     }
     let line = String::from_utf8_lossy(file);
     let alike = |kept: Option<InvisibleDifference>| {
-        part.matches_in_line(
+        part.matches_in(
             ignore_differences(&line, kept).as_bytes(),
             ignore_differences(quoted, kept).as_bytes(),
         )

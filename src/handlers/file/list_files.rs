@@ -50,7 +50,7 @@ impl Tool for ListFiles {
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         let path = deps
             .workspace
-            .resolve_in_workspace(&self.path.unwrap_or_else(|| ".".into()))?;
+            .resolve_inside(&self.path.unwrap_or_else(|| ".".into()))?;
         let all = LineSelection {
             offset: 1,
             limit: folder_view::MAX_FOLDER_ENTRIES as u64,

@@ -48,7 +48,7 @@ pub(super) async fn refuse_masked_overwrite(
     let has_it =
         tokio::task::spawn_blocking(move || holds_mask(&mut bytes, || cancel.is_cancelled()))
             .await
-            .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))?;
+            .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?;
     match has_it {
         Ok(true) => Ok(()),
         Err(_) if cx.is_cancelled() => Err(ToolError::call_cancelled(

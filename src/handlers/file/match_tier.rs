@@ -19,7 +19,7 @@ pub(super) enum MatchTier {
 impl MatchTier {
     /// The ignored difference, for the answer. Without a carriage return in the file or the quote, line endings can differ
     /// only in the last one.
-    pub(super) fn describe_tier(self, has_returns: bool) -> Option<&'static str> {
+    pub(super) fn describe(self, has_returns: bool) -> Option<&'static str> {
         match self {
             Self::Exact => None,
             Self::LineEndings if has_returns => Some("matched with the file's line endings"),

@@ -112,7 +112,7 @@ impl FileDeps {
         cx: &ToolContext,
         path: &RawPath,
     ) -> Result<WorkspacePath, ToolError> {
-        let path = self.workspace.resolve_in_workspace(path)?;
+        let path = self.workspace.resolve_inside(path)?;
         self.client.find_for_call(cx, path).await
     }
 }
@@ -149,7 +149,7 @@ pub fn tools(deps: FileDeps) -> Vec<ToolEntry> {
 fn written_file_meta(path: &WorkspacePath, written: WriteReport) -> ResultMeta {
     let mut meta = ResultMeta {
         sha256: Some(written.after.clone()),
-        source: written.by.source_label(),
+        source: written.by.label(),
         warnings: written.warnings,
         ..ResultMeta::default()
     };

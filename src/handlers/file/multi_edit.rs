@@ -107,7 +107,7 @@ impl Tool for MultiEdit {
     }
 
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
-        self.check_edit_list()?;
+        self.check_list()?;
         let path = deps.resolve_for_call(cx, &self.file_path).await?;
         path.check_writable()?;
         let expected = parse_expected_sha256(self.expected_sha256.as_deref())?;
@@ -124,7 +124,7 @@ impl Tool for MultiEdit {
                 let loaded = loaded.as_ref()?;
                 seen.describe_change_since(&call, &file, || loaded.bytes_sha256(), Some(text))
             };
-            let planned = self.plan_multi_edit(
+            let planned = self.plan(
                 &shown,
                 loaded.as_ref(),
                 expected.as_deref(),
@@ -134,11 +134,9 @@ impl Tool for MultiEdit {
             (self, planned.map(|plan| (loaded, plan)))
         })
         .await
-        .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))?;
+        .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?;
         let (loaded, plan) = planned?;
-        let reply = this
-            .carry_out_multi_edit(cx, deps, path, loaded, plan)
-            .await?;
+        let reply = this.carry_out(cx, deps, path, loaded, plan).await?;
         Ok(deps.check_changed(cx, reply).await)
     }
 }
@@ -159,7 +157,7 @@ struct MultiEditPlan {
 }
 
 impl MultiEdit {
-    fn check_edit_list(&self) -> Result<(), ToolError> {
+    fn check_list(&self) -> Result<(), ToolError> {
         if self.edits.is_empty() {
             return Err(ToolError::invalid_args(
                 "edits is empty; give at least one edit.",
@@ -186,7 +184,7 @@ impl MultiEdit {
         Ok(())
     }
 
-    fn plan_multi_edit(
+    fn plan(
         &self,
         shown: &str,
         loaded: Option<&LoadedFile>,
@@ -203,7 +201,7 @@ impl MultiEdit {
         };
         let text = transcoded
             .as_ref()
-            .map(|file| Arc::clone(file.utf8_text()))
+            .map(|file| Arc::clone(file.utf8()))
             .unwrap_or_default();
         for edit in &self.edits {
             let arguments = [
@@ -216,19 +214,17 @@ impl MultiEdit {
         let changed = changed(&text);
         let (mut report, mut notes) = (String::new(), Vec::new());
         for (at, edit) in self.edits.iter().enumerate() {
-            let (line, forgiven) =
-                edit.apply_one_edit(shown, &mut revision, uncut)
-                    .map_err(|error| {
-                        let replaced = if error.stable_code() == ErrorCode::NoMatch {
-                            self.find_replacing_edit(at, shown, &text, uncut)
-                        } else {
-                            None
-                        };
-                        append_change_note(
-                            number_edit_error(&error, at, self.edits.len(), replaced),
-                            changed.as_deref(),
-                        )
-                    })?;
+            let (line, forgiven) = edit.apply(shown, &mut revision, uncut).map_err(|error| {
+                let replaced = if error.stable_code() == ErrorCode::NoMatch {
+                    self.find_replacing(at, shown, &text, uncut)
+                } else {
+                    None
+                };
+                append_change_note(
+                    number_edit_error(&error, at, self.edits.len(), replaced),
+                    changed.as_deref(),
+                )
+            })?;
             let _ = writeln!(report, "{}. {line}", at + 1);
             for note in forgiven {
                 let _ = writeln!(report, "   {note}");
@@ -260,7 +256,7 @@ impl MultiEdit {
     }
 
     /// The index of the previous edit that replaced the text which this one looks for.
-    fn find_replacing_edit(
+    fn find_replacing(
         &self,
         at: usize,
         shown: &str,
@@ -272,7 +268,7 @@ impl MultiEdit {
         let mut was_there = wanted.is_quote_found(text);
         let mut replaced = None;
         for (before, edit) in self.edits[..at].iter().enumerate() {
-            edit.apply_one_edit(shown, &mut revision, uncut).ok()?;
+            edit.apply(shown, &mut revision, uncut).ok()?;
             let is_there = wanted.is_quote_found(revision.current_text());
             if was_there && !is_there {
                 replaced = Some(before);
@@ -282,7 +278,7 @@ impl MultiEdit {
         replaced
     }
 
-    async fn carry_out_multi_edit(
+    async fn carry_out(
         self,
         cx: &ToolContext,
         deps: &FileDeps,
@@ -336,8 +332,7 @@ impl MultiEdit {
             executable: None,
         };
         let mut written = deps.client.write_text_file(cx, request).await?;
-        deps.seen
-            .record_seen_file(cx, &path, written.after.clone(), lines);
+        deps.seen.record(cx, &path, written.after.clone(), lines);
         let verb = if written.created { "Created" } else { "Edited" };
         let text = format!(
             "{verb} {shown}:\n{report}{}\n{view}",
@@ -362,7 +357,7 @@ impl OneEdit {
 
     /// Makes the edit; returns a line that describes it, and the tolerated differences. Line
     /// numbers refer to the text after this edit.
-    fn apply_one_edit(
+    fn apply(
         &self,
         shown: &str,
         revision: &mut EditSequence,
@@ -383,7 +378,7 @@ impl OneEdit {
         }
         match self
             .to_requested_edit(shown, uncut)
-            .resolve_edit(shown, revision.current_text())?
+            .resolve(shown, revision.current_text())?
         {
             ResolvedEdit::AlreadyDone(words) => Ok((words, Vec::new())),
             ResolvedEdit::Splices { splices, notes } => {

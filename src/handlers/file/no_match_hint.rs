@@ -47,7 +47,7 @@ pub(super) fn explain_unmatched_quote(
     let masked = uncut.mask_bytes(head);
     let text = &*masked;
     let mut lines = LineTable::split_lines(text, 0);
-    lines.truncate_lines(MAX_SEARCHED_LINES);
+    lines.truncate(MAX_SEARCHED_LINES);
     let quoted: Vec<&str> = old.lines().collect();
     let mut said = match find_nearest_block(&lines, &quoted) {
         Some(start) => Some(describe_nearest_block(&lines, &quoted, old, start)),
@@ -73,7 +73,7 @@ fn describe_nearest_block(
     start: usize,
 ) -> String {
     let count = quoted.len().min(lines.len() - start);
-    let body = |line: usize| lines.line_body(line);
+    let body = |line: usize| lines.body(line);
     let mut out = format!(
         "The nearest block is at line{} {}",
         if count == 1 { "" } else { "s" },
@@ -204,7 +204,7 @@ fn find_nearest_block(lines: &LineTable<'_>, quoted: &[&str]) -> Option<usize> {
     let mut votes = vec![0_usize; lines.len()];
     let mut alike = (0.0, 0);
     for line in 0..lines.len() {
-        let body = visible_line(lines.line_body(line), &mut buffer);
+        let body = visible_line(lines.body(line), &mut buffer);
         if lengths.get(body.len()).copied().unwrap_or_default() {
             for at in places.get(body).into_iter().flatten() {
                 votes[line.saturating_sub(*at)] += if body.len() > 1 { wanted_lines } else { 1 };
@@ -266,7 +266,7 @@ fn find_line_fragment(lines: &LineTable<'_>, old: &str) -> Option<String> {
             .filter(|piece| piece.len() >= ANCHOR_BYTES / 2)?;
         memmem::find(text, piece.as_bytes()).map(|at| (begin, at))
     })?;
-    let line = lines.line_of_offset(at);
+    let line = lines.number_at(at);
     // Extends the match while both sides are equal.
     let ahead = text[at..]
         .iter()

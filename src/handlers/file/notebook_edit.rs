@@ -142,9 +142,7 @@ impl RequestedEdit {
         let cells = cell_sources(text);
         let found: Vec<(usize, &CellSource<'_>, u64)> = (1..)
             .zip(&cells)
-            .filter_map(|(n, cell)| {
-                Some((n, cell, self.find_edit(cell.text.as_bytes())?.found.count))
-            })
+            .filter_map(|(n, cell)| Some((n, cell, self.find(cell.text.as_bytes())?.found.count)))
             .collect();
         let count: u64 = found.iter().map(|(.., count)| count).sum();
         let is_counted = self.replace_all || self.expected_count == Some(count);
@@ -171,7 +169,7 @@ impl RequestedEdit {
         let (mut splices, mut all_notes, mut done) = (Vec::new(), Vec::new(), None);
         for (n, cell, _) in found {
             let cell_text = cell.text.as_bytes();
-            match in_cell.resolve_edit(&format!("cell {n} of {shown}"), cell_text)? {
+            match in_cell.resolve(&format!("cell {n} of {shown}"), cell_text)? {
                 ResolvedEdit::AlreadyDone(words) => done = Some(words),
                 ResolvedEdit::Splices {
                     splices: changes,

@@ -79,11 +79,7 @@ pub(super) async fn refuse_placeholder_overwrite(
         return Ok(());
     };
     let old = TranscodedText::decode_loaded(&loaded);
-    refuse_placeholder(
-        "content",
-        &String::from_utf8_lossy(old.utf8_text()),
-        content,
-    )
+    refuse_placeholder("content", &String::from_utf8_lossy(old.utf8()), content)
 }
 
 /// Returns whether a line, without blanks around it, is a comment that stands for code.

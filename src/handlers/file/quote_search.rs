@@ -81,7 +81,7 @@ pub(super) fn find_quote(text: &[u8], old: &str, loosest: MatchTier) -> Option<Q
 fn find_exact_quote(text: &[u8], old: &str, places: &mut PlaceCollector) {
     let finder = memmem::Finder::new(old);
     for at in finder.find_iter(text) {
-        places.push_place(
+        places.push(
             include_carriage_return(text, at, old)..at + old.len(),
             IndentShift::Same,
         );
@@ -122,7 +122,7 @@ impl PlaceCollector {
     }
 
     /// Adds a place, or records that it overlaps the one before.
-    pub(super) fn push_place(&mut self, range: Range<usize>, indent: IndentShift) {
+    pub(super) fn push(&mut self, range: Range<usize>, indent: IndentShift) {
         if self.count > 0 && range.start < self.end {
             self.overlapping.get_or_insert(range);
             return;
@@ -167,11 +167,11 @@ fn find_in_single_lines(
     let finder = memmem::Finder::new(needle.bytes.as_ref());
     for line in 0..lines.len() {
         let (start, hay) = (
-            lines.line_start(line),
-            PlainLine::from_line(lines.line_body(line), tier),
+            lines.start_of(line),
+            PlainLine::from_line(lines.body(line), tier),
         );
         let mut put = |from: usize, to: usize| {
-            places.push_place(
+            places.push(
                 start + hay.origin_offset(from)..start + hay.origin_offset(to),
                 IndentShift::Same,
             );
@@ -222,7 +222,7 @@ fn find_across_lines(
             && let Some(start) = match_line_end(lines, opening, &first, tier)
             && let Some(end) = match_line_beginning(lines, closing, &last, tier)
         {
-            places.push_place(start..end, IndentShift::Same);
+            places.push(start..end, IndentShift::Same);
         }
     }
 }
@@ -234,11 +234,11 @@ fn match_line_end(
     end: &PlainLine<'_>,
     tier: MatchTier,
 ) -> Option<usize> {
-    let body = PlainLine::from_line(lines.line_body(line), tier);
+    let body = PlainLine::from_line(lines.body(line), tier);
     let at = trim_blanks(&body.bytes, tier)
         .strip_suffix(trim_blanks(&end.bytes, tier))?
         .len();
-    Some(lines.line_start(line) + body.origin_offset(at))
+    Some(lines.start_of(line) + body.origin_offset(at))
 }
 
 /// Matches the beginning of a line; returns the end of the match. An empty part matches at every
@@ -249,16 +249,16 @@ fn match_line_beginning(
     beginning: &PlainLine<'_>,
     tier: MatchTier,
 ) -> Option<usize> {
-    let start = lines.line_start(line);
+    let start = lines.start_of(line);
     if beginning.bytes.is_empty() || line == lines.len() {
         return beginning.bytes.is_empty().then_some(start);
     }
-    let body = PlainLine::from_line(lines.line_body(line), tier);
+    let body = PlainLine::from_line(lines.body(line), tier);
     if body.bytes.starts_with(&beginning.bytes) {
         return Some(start + body.origin_offset(beginning.bytes.len()));
     }
     let is_same = trim_blanks(&body.bytes, tier) == trim_blanks(&beginning.bytes, tier);
-    is_same.then(|| start + lines.line_body(line).len())
+    is_same.then(|| start + lines.body(line).len())
 }
 
 /// Finds whole lines whose indentation is shifted equally.
@@ -281,11 +281,11 @@ fn find_indented_block(
             continue;
         }
         let end = if ends_whole {
-            lines.line_start(last + 1)
+            lines.start_of(last + 1)
         } else {
-            lines.line_start(last) + lines.line_body(last).len()
+            lines.start_of(last) + lines.body(last).len()
         };
-        places.push_place(lines.line_start(first)..end, indent);
+        places.push(lines.start_of(first)..end, indent);
     }
 }
 

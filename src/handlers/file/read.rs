@@ -140,7 +140,7 @@ impl Tool for Read {
     }
 
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
-        let path = deps.workspace.resolve_in_workspace(&self.file_path)?;
+        let path = deps.workspace.resolve_inside(&self.file_path)?;
         let start = self.read_start()?;
         let query = self.document_query()?;
         let lines = query.lines;
@@ -183,7 +183,7 @@ impl Tool for Read {
             ))),
             Ok(window) => {
                 deps.seen
-                    .record_seen_window(cx, &path, &window, encoding.is_some());
+                    .record_window(cx, &path, &window, encoding.is_some());
                 let mut reply = window_reply(
                     &path.head_text(),
                     &window,

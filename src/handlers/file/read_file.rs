@@ -50,7 +50,7 @@ impl Tool for ReadFile {
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         let path = deps
             .workspace
-            .resolve_in_workspace(&self.path)
+            .resolve_inside(&self.path)
             .map_err(with_known_first_line)?;
         let budget = TextBudget::default();
         let room = budget.max_chars() - NOTE_CHARS;
@@ -67,9 +67,9 @@ impl Tool for ReadFile {
             .read_text_file(cx, request)
             .await
             .map_err(with_known_first_line)?;
-        deps.seen.record_seen_window(cx, &path, &window, false);
+        deps.seen.record_window(cx, &path, &window, false);
         let warnings = text_window::window_warnings(&window, false);
-        let (note, source) = (window.source.unsaved_note(), window.source.source_label());
+        let (note, source) = (window.source.unsaved_note(), window.source.label());
         let mut text = window.text;
         let complete = window.at_end && window.omitted_bytes == 0;
         if !complete {

@@ -37,7 +37,7 @@ pub(super) enum IndentShift {
 
 impl IndentShift {
     /// Compares two indentations; `None` if neither ends with the other.
-    pub(super) fn between_indents(of_file: &[u8], of_quote: &[u8]) -> Option<Self> {
+    pub(super) fn between(of_file: &[u8], of_quote: &[u8]) -> Option<Self> {
         if of_file == of_quote {
             return Some(Self::Same);
         }
@@ -77,7 +77,7 @@ impl IndentShift {
         }
     }
 
-    /// Takes back what [`Self::shift_lines`] does, if it can be taken back from every line.
+    /// Takes back what [`Self::apply_to`] does, if it can be taken back from every line.
     fn unshift_lines(&self, text: &str) -> Option<String> {
         let mut out = String::with_capacity(text.len());
         for line in text.split_inclusive('\n') {
@@ -98,7 +98,7 @@ impl IndentShift {
     }
 
     /// Indents lines as the file does. Blank lines stay unchanged.
-    fn shift_lines(&self, text: &str) -> Vec<u8> {
+    fn apply_to(&self, text: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(text.len());
         for line in text.split_inclusive('\n') {
             let bytes = line.as_bytes();
@@ -183,7 +183,7 @@ impl LineEnding {
         nearest.map(|at| Self::of_newline_at(text, at))
     }
 
-    pub(super) fn ending_bytes(self) -> &'static [u8] {
+    pub(super) fn bytes(self) -> &'static [u8] {
         match self {
             Self::Lf => b"\n",
             Self::Crlf => b"\r\n",
@@ -215,16 +215,11 @@ pub(super) fn fit_replacement(
     } else {
         Some(new.clone())
     };
-    let fit = |text: &str| place.indent.shift_lines(text);
+    let fit = |text: &str| place.indent.apply_to(text);
     if tier > MatchTier::Exact
         && let Some(new) = &unshifted
-        && let Some(kept) = preserve_unchanged::replace_preserving(
-            there,
-            (&old, new),
-            tier,
-            fit,
-            ending.ending_bytes(),
-        )
+        && let Some(kept) =
+            preserve_unchanged::replace_preserving(there, (&old, new), tier, fit, ending.bytes())
     {
         return kept;
     }
@@ -303,7 +298,7 @@ pub(super) fn convert_line_endings(indented: Vec<u8>, ending: LineEnding) -> Vec
         match line.strip_suffix(b"\n") {
             Some(body) => {
                 out.extend_from_slice(body);
-                out.extend_from_slice(ending.ending_bytes());
+                out.extend_from_slice(ending.bytes());
             }
             None => out.extend_from_slice(line),
         }

@@ -73,7 +73,7 @@ impl RequestedEdit {
     /// # Errors
     /// `no_match` with the nearest block, `ambiguous` with the places, `invalid_args` if nothing
     /// would change.
-    pub(super) fn resolve_edit(&self, shown: &str, text: &[u8]) -> Result<ResolvedEdit, ToolError> {
+    pub(super) fn resolve(&self, shown: &str, text: &[u8]) -> Result<ResolvedEdit, ToolError> {
         if self.old == self.new {
             return Err(ToolError::invalid_args(
                 "old_string and new_string are the same; there is nothing to change.",
@@ -89,7 +89,7 @@ impl RequestedEdit {
             old,
             new,
             mut notes,
-        }) = self.find_edit(text)
+        }) = self.find(text)
         else {
             return self.resolve_unmatched(shown, text);
         };
@@ -104,7 +104,7 @@ impl RequestedEdit {
             )
         } else {
             let has_returns = memchr(b'\r', text).is_some() || old.contains('\r');
-            let note = found.tier.describe_tier(has_returns);
+            let note = found.tier.describe(has_returns);
             note.map(|note| format!("It was {note}."))
         });
         if let [only] = found.places.as_slice()
@@ -135,7 +135,7 @@ impl RequestedEdit {
 
     /// Finds the quote: as it is, without pasted line numbers, without blank lines around it, and in another of Unicode's
     /// normal forms.
-    pub(super) fn find_edit(&self, text: &[u8]) -> Option<FoundEdit> {
+    pub(super) fn find(&self, text: &[u8]) -> Option<FoundEdit> {
         let mut attempts = vec![(self.old.clone(), self.new.clone(), Vec::new())];
         if let Some(bare) = strip_line_numbers(&self.old).filter(|bare| !bare.trim().is_empty()) {
             let new = strip_line_numbers(&self.new).unwrap_or_else(|| self.new.clone());

@@ -99,7 +99,7 @@ impl SeenLines {
     }
 
     /// Appends lines that directly follow, or replaces the recorded lines.
-    fn extend_lines(&mut self, next: Self) {
+    fn extend(&mut self, next: Self) {
         let follows = !self.hashes.is_empty() && next.before == self.before + self.hashes.len();
         if follows && !next.is_whole && self.hashes.len() + next.hashes.len() <= MAX_LINES_PER_FILE
         {
@@ -211,7 +211,7 @@ fn hash_text_lines(text: &[u8]) -> Vec<u32> {
 impl SeenFiles {
     /// Records a window that the conversation was shown. `forced` marks one decoded as the call
     /// asked.
-    pub(super) fn record_seen_window(
+    pub(super) fn record_window(
         &self,
         cx: &ToolContext,
         path: &WorkspacePath,
@@ -226,24 +226,24 @@ impl SeenFiles {
         } else {
             SeenLines::from_window(window)
         };
-        self.record_seen_file(cx, path, sha256, lines);
+        self.record(cx, path, sha256, lines);
     }
 
     /// Records a file's content as the conversation now knows it.
-    pub(super) fn record_seen_file(
+    pub(super) fn record(
         &self,
         cx: &ToolContext,
         path: &WorkspacePath,
         sha256: String,
         lines: SeenLines,
     ) {
-        let mut files = self.lock_seen_files();
+        let mut files = self.lock();
         let mut lines = lines;
         if let Some(at) = seen_position(&files, cx, path.absolute_path())
             && let Some(mut known) = files.remove(at)
             && known.sha256 == sha256
         {
-            known.lines.extend_lines(lines);
+            known.lines.extend(lines);
             lines = known.lines;
         }
         let (conversation, path) = (cx.conversation.clone(), path.absolute_path().to_owned());
@@ -262,16 +262,16 @@ impl SeenFiles {
     }
 
     /// Removes the record of a deleted file.
-    pub(super) fn forget_file(&self, cx: &ToolContext, path: &WorkspacePath) {
-        let mut files = self.lock_seen_files();
+    pub(super) fn forget(&self, cx: &ToolContext, path: &WorkspacePath) {
+        let mut files = self.lock();
         if let Some(at) = seen_position(&files, cx, path.absolute_path()) {
             files.remove(at);
         }
     }
 
     /// The SHA-256 (hex) of the file when the conversation last saw it.
-    pub(super) fn seen_sha256(&self, cx: &ToolContext, path: &WorkspacePath) -> Option<String> {
-        let files = self.lock_seen_files();
+    pub(super) fn sha256(&self, cx: &ToolContext, path: &WorkspacePath) -> Option<String> {
+        let files = self.lock();
         seen_position(&files, cx, path.absolute_path()).map(|at| files[at].sha256.clone())
     }
 
@@ -285,7 +285,7 @@ impl SeenFiles {
         text: Option<&[u8]>,
     ) -> Option<String> {
         let (seen, lines) = {
-            let files = self.lock_seen_files();
+            let files = self.lock();
             let at = seen_position(&files, cx, path.absolute_path())?;
             (files[at].sha256.clone(), files[at].lines.clone())
         };
@@ -300,7 +300,7 @@ impl SeenFiles {
         ))
     }
 
-    fn lock_seen_files(&self) -> MutexGuard<'_, VecDeque<SeenFile>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<SeenFile>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -374,24 +374,20 @@ mod tests {
         let workspace = Workspace::open_roots(&[dir.path().to_owned()]).expect("a workspace");
         let path = |n: usize| {
             workspace
-                .resolve_in_workspace(&RawPath::from(n.to_string().as_str()))
+                .resolve_inside(&RawPath::from(n.to_string().as_str()))
                 .expect("a path")
         };
         let seen = SeenFiles::default();
         let cx = ToolContext::for_detached_call(RequestId::new());
         let many = lines(&"x\n".repeat(MAX_LINES_PER_FILE));
         for n in 0..MAX_SEEN_FILES + 50 {
-            seen.record_seen_file(&cx, &path(n), n.to_string(), many.clone());
+            seen.record(&cx, &path(n), n.to_string(), many.clone());
         }
-        let held: usize = seen
-            .lock_seen_files()
-            .iter()
-            .map(|file| file.lines.hashes.len())
-            .sum();
-        assert!(held <= MAX_SEEN_LINES && seen.lock_seen_files().len() <= MAX_SEEN_FILES);
-        assert_eq!(seen.seen_sha256(&cx, &path(0)), None);
+        let held: usize = seen.lock().iter().map(|file| file.lines.hashes.len()).sum();
+        assert!(held <= MAX_SEEN_LINES && seen.lock().len() <= MAX_SEEN_FILES);
+        assert_eq!(seen.sha256(&cx, &path(0)), None);
         assert!(
-            seen.seen_sha256(&cx, &path(MAX_SEEN_FILES + 49)).is_some(),
+            seen.sha256(&cx, &path(MAX_SEEN_FILES + 49)).is_some(),
             "the newest stays"
         );
         assert!(

@@ -31,7 +31,7 @@ pub(super) struct StreamMatch {
 
 impl StreamMatch {
     /// The byte range of the place.
-    pub(super) fn match_range(self, old: &str) -> Range<u64> {
+    pub(super) fn range(self, old: &str) -> Range<u64> {
         self.at..self.at + old.len() as u64 + u64::from(self.includes_carriage_return)
     }
 }
@@ -78,7 +78,7 @@ struct FileTraits {
 }
 
 impl FileTraits {
-    fn update_traits(&mut self, piece: &[u8]) {
+    fn update(&mut self, piece: &[u8]) {
         self.tally.count_piece(piece);
         if let Some(hasher) = &mut self.hasher {
             hasher.update(piece);
@@ -119,7 +119,7 @@ impl StreamSearch<'_> {
     ///
     /// # Errors
     /// Read errors; `Interrupted` when it is cancelled.
-    pub(super) fn search_stream(&self, file: &mut dyn Read) -> io::Result<StreamMatches> {
+    pub(super) fn run(&self, file: &mut dyn Read) -> io::Result<StreamMatches> {
         /// The overlap around the searched part: the range in which a place's line ending is
         /// searched.
         const MARGIN: usize = MAX_ENDING_DISTANCE + 2;
@@ -148,7 +148,7 @@ impl StreamSearch<'_> {
             base += kept_from as u64;
             let room = window.len().min(filled + self.chunk);
             let read = read_full(file, &mut window[filled..room])?;
-            traits.update_traits(&window[filled..filled + read]);
+            traits.update(&window[filled..filled + read]);
             filled += read;
             let text = &window[..filled];
             let end = if read == 0 {
@@ -207,7 +207,7 @@ mod tests {
             chunk,
             is_cancelled: &|| false,
         };
-        scan.search_stream(&mut &*text).unwrap()
+        scan.run(&mut &*text).unwrap()
     }
 
     /// Checks that the search in chunks finds the same as the search of the whole text.
@@ -225,7 +225,7 @@ mod tests {
         prop_assert_eq!(found.matches.len(), whole.places.len());
         let texts = ReplacementTexts::new(old, new, found.ending);
         for (spot, place) in found.matches.iter().zip(&whole.places) {
-            let range = spot.match_range(old);
+            let range = spot.range(old);
             prop_assert_eq!(
                 range.start..range.end,
                 place.range.start as u64..place.range.end as u64
@@ -233,7 +233,7 @@ mod tests {
             let newlines = memchr_iter(b'\n', &text[..place.range.start]).count();
             prop_assert_eq!(spot.newlines as usize, newlines);
             let with = fit_replacement(text, old, new, whole.tier, place);
-            prop_assert_eq!(&**texts.text_for_match(*spot), with.as_slice());
+            prop_assert_eq!(&**texts.for_match(*spot), with.as_slice());
         }
         Ok(())
     }
@@ -285,7 +285,7 @@ mod tests {
             is_cancelled: &|| true,
         };
         assert_eq!(
-            scan.search_stream(&mut b"a".as_slice()).unwrap_err().kind(),
+            scan.run(&mut b"a".as_slice()).unwrap_err().kind(),
             io::ErrorKind::Interrupted
         );
     }

@@ -82,7 +82,7 @@ impl TranscodedText {
     }
 
     /// The text to search and to show.
-    pub(super) fn utf8_text(&self) -> &Arc<Vec<u8>> {
+    pub(super) fn utf8(&self) -> &Arc<Vec<u8>> {
         &self.text
     }
 

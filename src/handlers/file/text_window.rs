@@ -29,7 +29,7 @@ pub(super) fn window_reply(
 ) -> ToolReply {
     let mut meta = ResultMeta {
         sha256: window.sha256.clone(),
-        source: window.source.source_label(),
+        source: window.source.label(),
         lossy_chars: Some(window.lossy).filter(|n| *n > 0),
         control_chars: Some(window.control).filter(|n| *n > 0),
         omitted_bytes: Some(window.omitted_bytes).filter(|n| *n > 0),

@@ -74,7 +74,7 @@ impl Tool for Write {
 
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         check_content_size(&self.content)?;
-        let only_if = self.write_precondition()?;
+        let only_if = self.precondition()?;
         let path = deps.resolve_for_call(cx, &self.file_path).await?;
         mask_guard::refuse_masked_overwrite(cx, deps, &path, ("content", &self.content)).await?;
         refuse_placeholder_overwrite(cx, deps, &path, &self.content).await?;
@@ -86,7 +86,7 @@ impl Tool for Write {
         // other changes are not lost.
         let seen = deps
             .seen
-            .seen_sha256(cx, &path)
+            .sha256(cx, &path)
             .filter(|_| path.existed_when_resolved() && only_if == WritePrecondition::None);
         let is_guarded = seen.is_some();
         let request = WriteTextFile {
@@ -105,7 +105,7 @@ impl Tool for Write {
             written => written?,
         };
         deps.seen
-            .record_seen_file(cx, &path, written.after.clone(), new_lines);
+            .record(cx, &path, written.after.clone(), new_lines);
         let mut text = if written.unchanged {
             format!("No change: {shown} holds exactly this text already.")
         } else {
@@ -141,18 +141,15 @@ async fn changed_since_refusal(
         .await
         .ok()?;
     let text = TranscodedText::decode_for_edit(&path.display_text(), &loaded).ok()?;
-    let changed = deps.seen.describe_change_since(
-        cx,
-        path,
-        || loaded.bytes_sha256(),
-        Some(text.utf8_text()),
-    )?;
+    let changed =
+        deps.seen
+            .describe_change_since(cx, path, || loaded.bytes_sha256(), Some(text.utf8()))?;
     let text = format!("{changed} Nothing was written. Read it again, then decide.");
     Some(ToolError::new(ErrorCode::Stale, text))
 }
 
 impl Write {
-    fn write_precondition(&self) -> Result<WritePrecondition, ToolError> {
+    fn precondition(&self) -> Result<WritePrecondition, ToolError> {
         let expected = parse_expected_sha256(self.expected_sha256.as_deref())?;
         match (self.overwrite, expected) {
             (Overwrite::Never, None) => Ok(WritePrecondition::Absent),

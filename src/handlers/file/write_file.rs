@@ -76,8 +76,7 @@ impl Tool for WriteFile {
                     ),
                     _ => error,
                 })?;
-        deps.seen
-            .record_seen_file(cx, &path, written.after.clone(), lines);
+        deps.seen.record(cx, &path, written.after.clone(), lines);
         let mut text = format!("Successfully wrote to {}", self.path.as_str());
         if written.unchanged {
             text.push_str("\nIt held exactly this text already.");

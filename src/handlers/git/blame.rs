@@ -63,7 +63,7 @@ impl Tool for GitBlame {
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         let lines = self.line_range()?;
-        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let repository = GitRepository::open(cx, deps, &self.path).await?;
         let Some(path) = repository
             .pathspec()
             .filter(|_| repository.requested.kind != RepoPathKind::Folder)

@@ -89,10 +89,7 @@ impl Tool for GitCommit {
                 let (repository, parts) = open_with_paths(cx, deps, Self::NAME, paths).await?;
                 (repository, Some(parts))
             }
-            None => (
-                GitRepository::open_repository(cx, deps, &self.path).await?,
-                None,
-            ),
+            None => (GitRepository::open(cx, deps, &self.path).await?, None),
         };
         let _lock = repository.lock_changes().await?;
         let batch = if let Some(parts) = &only {

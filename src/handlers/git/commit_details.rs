@@ -23,10 +23,7 @@ pub(super) struct CommitDetails {
 
 impl CommitDetails {
     /// Reads the description of a commit.
-    pub(super) async fn load_commit(
-        repository: &GitRepository,
-        id: &str,
-    ) -> Result<Self, ToolError> {
+    pub(super) async fn load(repository: &GitRepository, id: &str) -> Result<Self, ToolError> {
         let format = "--format=%P%x00%an <%ae>, %ad%x00%cn <%ce>, %cd%x00%D%x00%B";
         let date = "--date=format:%Y-%m-%d %H:%M %z";
         let arguments = [

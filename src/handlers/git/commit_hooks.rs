@@ -58,7 +58,7 @@ impl CommitHooks {
             .filter(|name| *name != "GIT_EDITOR")
             .chain(["GIT_CEILING_DIRECTORIES"])
             .collect();
-        let prepared = wrappers.prepare_hooks(&self.folder, &request, &restricted);
+        let prepared = wrappers.prepare(&self.folder, &request, &restricted);
         prepared.await.map(Some)
     }
 }

@@ -50,10 +50,7 @@ pub(super) struct CommitList {
 
 impl CommitQuery<'_> {
     /// Reads the page and one more commit, which tells whether more follow.
-    pub(super) async fn run_query(
-        &self,
-        repository: &GitRepository,
-    ) -> Result<CommitList, ToolError> {
+    pub(super) async fn run(&self, repository: &GitRepository) -> Result<CommitList, ToolError> {
         let (count, skip) = (
             format!("--max-count={}", self.count + 1),
             format!("--skip={}", self.skip),
@@ -79,10 +76,10 @@ impl CommitQuery<'_> {
 
 impl CommitList {
     /// Formats the commits and says how to continue.
-    pub(super) fn render_list(&self, skip: u64) -> String {
+    pub(super) fn render(&self, skip: u64) -> String {
         let mut text = String::new();
         for entry in &self.entries {
-            let _ = writeln!(text, "{}", entry.format_commit());
+            let _ = writeln!(text, "{}", entry.format());
         }
         let shown = self.entries.len() as u64;
         if self.more {
@@ -132,7 +129,7 @@ fn parse_commits(answer: &GitOutput) -> Vec<CommitEntry> {
 }
 
 impl CommitEntry {
-    fn format_commit(&self) -> String {
+    fn format(&self) -> String {
         let refs = if self.refs.is_empty() {
             String::new()
         } else {

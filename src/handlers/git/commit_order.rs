@@ -51,7 +51,7 @@ impl CommitOrder {
             .find(|operation| operation.commits_whole_index());
         let is_ours = |change: &&GitFileChange| {
             let parts = self.only.as_ref();
-            parts.is_none_or(|parts| parts.iter().any(|part| part.contains_path(&change.path)))
+            parts.is_none_or(|parts| parts.iter().any(|part| part.contains(&change.path)))
         };
         let (ours, others): (Vec<_>, Vec<_>) =
             status.in_state(ChangeState::Staged).partition(is_ours);

@@ -117,7 +117,7 @@ async fn recover_staging(
     top: &str,
     since_ms: u64,
 ) -> Result<IntentOutcome, ToolError> {
-    let repository = GitRepository::open_repository(cx, deps, &RawPath::from(top)).await?;
+    let repository = GitRepository::open(cx, deps, &RawPath::from(top)).await?;
     // Staging the same files twice has the same result as once.
     Ok(remove_own_locks(&repository, None, since_ms)
         .map_or(IntentOutcome::Untouched, unclear_outcome))
@@ -130,7 +130,7 @@ async fn recover_commit(
     (before, message): (Option<&str>, &str),
     since_ms: u64,
 ) -> Result<IntentOutcome, ToolError> {
-    let repository = GitRepository::open_repository(cx, deps, &RawPath::from(top)).await?;
+    let repository = GitRepository::open(cx, deps, &RawPath::from(top)).await?;
     let branch = ["symbolic-ref", "--quiet", "HEAD"];
     let branch = repository.git.run(&branch).await?.first_output_line();
     let left = remove_own_locks(&repository, Some(&branch), since_ms);
@@ -220,7 +220,7 @@ fn remove_own_locks(
 /// Removes a file in the workspace, or in a repository that git uses beside it. Returns whether it was removed.
 fn remove_lock_file(repository: &GitRepository, path: &str) -> bool {
     let workspace = repository.git.deps.with_repositories();
-    let Ok(found) = workspace.resolve_in_workspace(&RawPath::from(path)) else {
+    let Ok(found) = workspace.resolve_inside(&RawPath::from(path)) else {
         return false;
     };
     found.absolute_path().to_str() == Some(path)

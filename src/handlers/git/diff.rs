@@ -102,15 +102,15 @@ impl Tool for GitDiff {
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
         self.check_arguments()?;
-        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
-        let (comparison, title) = self.build_diff_query(&repository).await?;
+        let repository = GitRepository::open(cx, deps, &self.path).await?;
+        let (comparison, title) = self.build_query(&repository).await?;
         let stat = comparison.read_stat(&repository).await?;
         if stat.files.is_empty() {
             repository.require_known_path().await?;
             let hint = self.hint_other_changes(&repository).await?;
             return Ok(repository.comparison_reply(format!("{title}: no differences.{hint}")));
         }
-        comparison.build_diff_reply(&repository, &title, stat).await
+        comparison.build_reply(&repository, &title, stat).await
     }
 }
 
@@ -128,7 +128,7 @@ impl GitDiff {
         Err(ToolError::invalid_args(format!("GitDiff: {why}.")))
     }
 
-    async fn build_diff_query(
+    async fn build_query(
         &self,
         repository: &GitRepository,
     ) -> Result<(DiffQuery, String), ToolError> {

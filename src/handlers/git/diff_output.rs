@@ -60,7 +60,7 @@ impl DiffQuery {
 
     /// Builds the arguments of every comparison. They disable external programs, colours and the scan of submodule
     /// files.
-    fn diff_arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         let (verb, revisions) = self
             .command
             .split_first()
@@ -90,15 +90,12 @@ impl DiffQuery {
         repository: &GitRepository,
     ) -> Result<DiffStat, ToolError> {
         let more = ["--raw", "--numstat", "-z", "--abbrev=10"];
-        let answer = repository
-            .git
-            .run_checked(&self.diff_arguments(&more))
-            .await?;
-        Ok(DiffStat::parse_stat(&answer.output, answer.cut))
+        let answer = repository.git.run_checked(&self.arguments(&more)).await?;
+        Ok(DiffStat::parse(&answer.output, answer.cut))
     }
 
     /// Builds the answer under a title. Without differences it is the title alone.
-    pub(super) async fn build_diff_reply(
+    pub(super) async fn build_reply(
         &self,
         repository: &GitRepository,
         title: &str,
@@ -117,7 +114,7 @@ impl DiffQuery {
             };
             let head = format!("{summary}{list}\n");
             let left = room.saturating_sub(head.chars().count() + NOTE_CHARS);
-            self.collect_diff(repository, stat, head, left.max(500))
+            self.collect(repository, stat, head, left.max(500))
                 .await?
                 .compose_reply(self, repository)
         };
@@ -127,7 +124,7 @@ impl DiffQuery {
         Ok(reply.with_budget(self.budget))
     }
 
-    async fn collect_diff(
+    async fn collect(
         &self,
         repository: &GitRepository,
         stat: DiffStat,
@@ -139,7 +136,7 @@ impl DiffQuery {
         let capture = OutputCapture::new(&repository.git, room, self.number);
         // A quarter is reserved for the note about omitted files.
         let patch = PatchCapture::new(capture, room / 4 * 3, room);
-        let arguments = self.diff_arguments(&["--patch", &unified]);
+        let arguments = self.arguments(&["--patch", &unified]);
         let patch = repository.git.run_into_sink(&arguments, patch).await?;
         let (content, whole, ends) = patch.finish();
         Ok(CollectedDiff {

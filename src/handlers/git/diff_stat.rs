@@ -47,7 +47,7 @@ pub(super) struct DiffStat {
 
 impl DiffStat {
     /// Parses git's output.
-    pub(super) fn parse_stat(output: &[u8], cut: bool) -> Self {
+    pub(super) fn parse(output: &[u8], cut: bool) -> Self {
         let mut letters: HashMap<&[u8], char> = HashMap::new();
         let mut files = Vec::new();
         let mut tokens = output
@@ -177,7 +177,7 @@ mod tests {
     fn renames_binaries_and_conflicts_are_read() {
         let text = b":100644 100644 a b R100\0a.txt\0c d.txt\0:000000 100644 0 b A\0n.bin\0:000000 100644 0 0 U\0u\0\
                      :100644 100644 a 0 M\0u\0\x31\t2\t\0a.txt\0c d.txt\0-\t-\tn.bin\0\x30\t0\tu\0\x34\t0\tu\0";
-        let stat = DiffStat::parse_stat(text, false);
+        let stat = DiffStat::parse(text, false);
         assert_eq!(stat.format_summary(), "3 files changed, +1 -2");
         assert_eq!(
             stat.format_list(1_000),
@@ -192,7 +192,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = DiffStat::parse_stat(&bytes, true).format_list(500);
+            let _ = DiffStat::parse(&bytes, true).format_list(500);
         }
     }
 }

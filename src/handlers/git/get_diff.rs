@@ -41,7 +41,7 @@ impl Tool for GetDiff {
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
-        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let repository = GitRepository::open(cx, deps, &self.path).await?;
         // Before the first commit, only staged files can be compared.
         let head = repository.resolve_head().await?;
         let not_committed = head.map_or("--cached", |_| "HEAD");
@@ -75,9 +75,7 @@ impl Tool for GetDiff {
                 let _ = write!(text, "{title}: nothing.\n\n");
                 continue;
             }
-            let reply = comparison
-                .build_diff_reply(&repository, title, stat)
-                .await?;
+            let reply = comparison.build_reply(&repository, title, stat).await?;
             if let ReplyBody::Text(part) | ReplyBody::Fitted(part) = &reply.body {
                 text.push_str(part.trim_end());
                 text.push_str("\n\n");

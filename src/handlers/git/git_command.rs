@@ -246,7 +246,7 @@ impl GitCommand {
             .await;
         let sink = taking
             .await
-            .map_err(|fault| ToolError::internal_error(format!("git's output: {fault}")))?;
+            .map_err(|fault| ToolError::internal(format!("git's output: {fault}")))?;
         to_git_output(&self.cx, &ending?, Vec::new()).require_success()?;
         Ok(sink)
     }

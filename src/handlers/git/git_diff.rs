@@ -42,7 +42,7 @@ impl Tool for PlainDiff {
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
-        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let repository = GitRepository::open(cx, deps, &self.path).await?;
         let (command, again, title): (&[&str], _, _) = if self.staged {
             (&["diff", "--cached"], "git_diff staged=true", "Staged")
         } else {
@@ -64,6 +64,6 @@ impl Tool for PlainDiff {
                  lists new files."
             }));
         }
-        comparison.build_diff_reply(&repository, title, stat).await
+        comparison.build_reply(&repository, title, stat).await
     }
 }

@@ -42,7 +42,7 @@ impl Tool for PlainLog {
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
-        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let repository = GitRepository::open(cx, deps, &self.path).await?;
         let Some(head) = repository.resolve_head().await? else {
             return Ok(ToolReply::from_text(no_commits_message()));
         };
@@ -52,7 +52,7 @@ impl Tool for PlainLog {
             count: self.count.unwrap_or(DEFAULT_COUNT).clamp(1, MAX_COUNT),
             ..CommitQuery::default()
         };
-        let found = slice.run_query(&repository).await?;
+        let found = slice.run(&repository).await?;
         if found.entries.is_empty() {
             return Err(ToolError::not_found(format!(
                 "No commit touches {}.",
@@ -60,7 +60,7 @@ impl Tool for PlainLog {
             )));
         }
         let text = found
-            .render_list(0)
+            .render(0)
             .replace("Continue with skip=", "GitLog goes on with skip=");
         Ok(reply_with_commits(&found, text))
     }

@@ -47,7 +47,7 @@ pub(super) async fn build_plain_status(
     deps: &GitDeps,
     path: &RawPath,
 ) -> Result<ToolReply, ToolError> {
-    let repository = GitRepository::open_repository(cx, deps, path).await?;
+    let repository = GitRepository::open(cx, deps, path).await?;
     let arguments = ["--no-branch", "--no-show-stash"];
     let path = repository.file_pathspec();
     let mut status = read_status(&repository, &arguments, path).await?;

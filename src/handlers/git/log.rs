@@ -73,7 +73,7 @@ impl Tool for GitLog {
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
-        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let repository = GitRepository::open(cx, deps, &self.path).await?;
         let Some(head) = repository.resolve_head().await? else {
             if let Some(revision) = &self.revision {
                 repository.resolve_range("ref", revision).await?;
@@ -106,12 +106,12 @@ impl Tool for GitLog {
             count: self.count.unwrap_or(DEFAULT_COUNT).clamp(1, MAX_COUNT),
             skip: self.skip,
         };
-        let found = slice.run_query(&repository).await?;
+        let found = slice.run(&repository).await?;
         let description = description.join(", ");
         if found.entries.is_empty() {
             return self.reply_without_commits(&repository, &description, &found);
         }
-        let mut text = found.render_list(self.skip);
+        let mut text = found.render(self.skip);
         if !description.is_empty() {
             text = format!("Commits {description}:\n{text}");
         }

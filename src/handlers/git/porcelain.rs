@@ -37,7 +37,7 @@ pub(super) struct GitFileChange {
 
 impl GitFileChange {
     /// Returns the change in words: `modified`, `renamed`, `deleted by them`.
-    pub(super) fn change_kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         match self.letters.as_str() {
             "M" => "modified",
             "A" => "added",
@@ -208,7 +208,7 @@ mod tests {
         let shown: Vec<(ChangeState, &str, String)> = status
             .changes
             .iter()
-            .map(|change| (change.place, change.change_kind(), change.display_path()))
+            .map(|change| (change.place, change.kind(), change.display_path()))
             .collect();
         assert_eq!(
             shown,

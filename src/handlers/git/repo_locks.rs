@@ -18,7 +18,7 @@ impl RepoLocks {
     ///
     /// # Errors
     /// The call was cancelled, or reached its time limit, while it waited.
-    pub(super) async fn lock_repository(
+    pub(super) async fn lock(
         &self,
         cx: &ToolContext,
         git_dir: &Path,

@@ -31,7 +31,7 @@ pub(super) struct RepoPath {
 
 impl RepoPath {
     /// Returns whether a path of the repository is this one or lies in this folder.
-    pub(super) fn contains_path(&self, path: &[u8]) -> bool {
+    pub(super) fn contains(&self, path: &[u8]) -> bool {
         self.path.is_empty()
             || path
                 .strip_prefix(self.path.as_bytes())
@@ -64,12 +64,12 @@ pub(super) struct GitRepository {
 
 impl GitRepository {
     /// Finds the repository of a path and disables the programs in its settings.
-    pub(super) async fn open_repository(
+    pub(super) async fn open(
         cx: &ToolContext,
         deps: &GitDeps,
         path: &RawPath,
     ) -> Result<Self, ToolError> {
-        let resolved = deps.workspace.resolve_in_workspace(path)?;
+        let resolved = deps.workspace.resolve_inside(path)?;
         let shown = resolved.display_text();
         let (folder, kind) =
             find_start_folder(resolved.absolute_path(), resolved.root_path(), &shown)?;
@@ -82,7 +82,7 @@ impl GitRepository {
         deps: &GitDeps,
         path: &RawPath,
     ) -> Result<Self, ToolError> {
-        let resolved = deps.workspace.resolve_in_workspace(path)?;
+        let resolved = deps.workspace.resolve_inside(path)?;
         let folder = resolved.absolute_path();
         if folder != resolved.root_path()
             && is_repository(folder)
@@ -93,7 +93,7 @@ impl GitRepository {
         {
             return Ok(around);
         }
-        Self::open_repository(cx, deps, path).await
+        Self::open(cx, deps, path).await
     }
 
     async fn open_from(
@@ -203,7 +203,7 @@ impl GitRepository {
     /// Waits until no other call changes this repository, and locks it until the guard is dropped.
     pub(super) async fn lock_changes(&self) -> Result<OwnedMutexGuard<()>, ToolError> {
         let GitCommand { cx, deps, .. } = &self.git;
-        deps.repo_locks.lock_repository(cx, &self.git_dir).await
+        deps.repo_locks.lock(cx, &self.git_dir).await
     }
 
     /// Returns the repository for queries after the end of the call, which neither its cancellation nor its deadline

@@ -57,9 +57,7 @@ pub(super) async fn find_repo_folders(
     let workspace = git.deps.with_repositories();
     tokio::task::spawn_blocking(move || check_inside_workspace(&text, &workspace))
         .await
-        .map_err(|_| {
-            ToolError::internal_error("The look at the repository did not get to its end.")
-        })?
+        .map_err(|_| ToolError::internal("The look at the repository did not get to its end."))?
 }
 
 /// Resolves the folders and checks that they and the objects lie in the workspace. Blocks.

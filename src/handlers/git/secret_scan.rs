@@ -110,7 +110,7 @@ impl SecretScan {
     }
 
     /// Describes the first match by kind and line, without showing it.
-    pub(super) fn describe_secret(&self) -> Option<String> {
+    pub(super) fn describe(&self) -> Option<String> {
         let (rule, line) = self.first?;
         let what = match rule {
             "private-key" => "a private key".to_owned(),
@@ -243,18 +243,13 @@ mod tests {
         let far = format!("{}{} end", "line\n".repeat(52_428), token());
         let found = content(&far);
         assert_eq!(
-            found.describe_secret().as_deref(),
+            found.describe().as_deref(),
             Some("line 52429 looks like a secret of the kind `github`")
         );
         assert_eq!(found.matches.len(), 1);
-        assert!(
-            !found
-                .describe_secret()
-                .unwrap_or_default()
-                .contains(&token())
-        );
+        assert!(!found.describe().unwrap_or_default().contains(&token()));
         assert_eq!(
-            content(&key()).describe_secret().as_deref(),
+            content(&key()).describe().as_deref(),
             Some("line 1 looks like a private key")
         );
     }
@@ -265,7 +260,7 @@ mod tests {
             "if text.starts_with(\"-----BEGIN {}-----\") {{\n    parse(text)\n}}\n",
             "PRIVATE KEY"
         );
-        assert_eq!(content(&program).describe_secret(), None);
+        assert_eq!(content(&program).describe(), None);
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Tool for GitShow {
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
-        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let repository = GitRepository::open(cx, deps, &self.path).await?;
         let id = repository.resolve_commit("ref", &self.revision).await?;
         match repository.pathspec() {
             None => self.show_commit(&repository, &id).await,
@@ -112,7 +112,7 @@ impl GitShow {
         repository: &GitRepository,
         id: &str,
     ) -> Result<ToolReply, ToolError> {
-        let commit = CommitDetails::load_commit(repository, id).await?;
+        let commit = CommitDetails::load(repository, id).await?;
         let comparison = DiffQuery {
             context: self.context_lines,
             // GitDiff for a single file needs a parent.
@@ -129,7 +129,7 @@ impl GitShow {
         };
         let stat = comparison.read_stat(repository).await?;
         let title = commit.render_header(id);
-        comparison.build_diff_reply(repository, &title, stat).await
+        comparison.build_reply(repository, &title, stat).await
     }
 
     /// Shows a path at the commit.

@@ -68,7 +68,7 @@ fn resolve_repo_path(
     repository: &GitRepository,
     path: &RawPath,
 ) -> Result<RepoPath, ToolError> {
-    let resolved = repository.git.deps.workspace.resolve_in_workspace(path)?;
+    let resolved = repository.git.deps.workspace.resolve_inside(path)?;
     let shown = resolved.display_text();
     let Some(inside) = resolved
         .absolute_path()
@@ -127,9 +127,9 @@ pub(super) async fn collect_batch(
             batch
                 .refused
                 .push((part.path.clone().into_bytes(), refusal));
-        } else if !candidates.keys().any(|path| part.contains_path(path)) {
+        } else if !candidates.keys().any(|path| part.contains(path)) {
             let changes = &mut status.changes.iter();
-            let is_staged = changes.any(|change| part.contains_path(&change.path));
+            let is_staged = changes.any(|change| part.contains(&change.path));
             if !is_staged
                 && part.kind == RepoPathKind::Missing
                 && !repository.has_tracked(&part.path).await?

@@ -93,7 +93,7 @@ impl StagingCandidate {
         if self.change.place == ChangeState::Conflicted && content.conflict_mark {
             self.remark = Some("still has conflict marks (<<<<<<<)");
         }
-        let Some(why) = content.describe_secret() else {
+        let Some(why) = content.describe() else {
             return Ok(None);
         };
         // Secrets that the repository has already are not reported.

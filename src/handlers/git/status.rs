@@ -71,7 +71,7 @@ impl Tool for GitStatus {
     }
 
     async fn run(self, cx: &ToolContext, deps: &GitDeps) -> Result<ToolReply, ToolError> {
-        let repository = GitRepository::open_repository(cx, deps, &self.path).await?;
+        let repository = GitRepository::open(cx, deps, &self.path).await?;
         let more: &[&str] = if self.all_untracked {
             &["--untracked-files=all"]
         } else {
@@ -157,7 +157,7 @@ fn state_heading(place: ChangeState) -> &'static str {
 fn format_change(change: &GitFileChange) -> String {
     match change.place {
         ChangeState::Untracked => format!("  {}\n", change.display_path()),
-        _ => format!("  {}: {}\n", change.change_kind(), change.display_path()),
+        _ => format!("  {}: {}\n", change.kind(), change.display_path()),
     }
 }
 

@@ -85,9 +85,7 @@ impl SubmoduleComparison {
         let reading = async {
             let raw = RawPath::from(folder.to_str()?);
             let git = &repository.git;
-            let inner = GitRepository::open_repository(&git.cx, &git.deps, &raw)
-                .await
-                .ok()?;
+            let inner = GitRepository::open(&git.cx, &git.deps, &raw).await.ok()?;
             Some((read_status(&inner, &[], None).await.ok()?, inner))
         };
         let (mut status, inner) = tokio::time::timeout_at(self.until, reading).await.ok()??;

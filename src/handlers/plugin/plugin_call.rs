@@ -33,7 +33,7 @@ impl PluginCall {
         cx: &ToolContext,
         arguments: Map<String, Value>,
     ) -> Result<ToolReply, ToolError> {
-        let loaded = self.current_plugin().await?;
+        let loaded = self.current().await?;
         let mut turn = tokio::select! {
             turn = loaded.server.wait_for_turn() => turn,
             () = cx.wait_for_cancel() => {
@@ -47,7 +47,7 @@ impl PluginCall {
     }
 
     /// Returns the plugin as it is on the disk, if that is still what was decided about.
-    async fn current_plugin(&self) -> Result<Arc<LoadedPlugin>, ToolError> {
+    async fn current(&self) -> Result<Arc<LoadedPlugin>, ToolError> {
         let plugin = &self.loaded.plugin;
         if plugin.configured.is_none() {
             let folder = plugin.folder.clone();
@@ -58,7 +58,7 @@ impl PluginCall {
         }
         let (title, name) = (plugin.title(), self.offered_name());
         let host = self.host.upgrade().ok_or_else(|| {
-            ToolError::internal_error("The plugins are no longer there; the runner is ending.")
+            ToolError::internal("The plugins are no longer there; the runner is ending.")
         })?;
         if plugin.configured.is_none() {
             host.reload(Retry::No).await;
@@ -92,7 +92,7 @@ impl PluginCall {
     ) -> Result<ToolReply, ToolError> {
         let limit = cx.time_until_deadline(loaded.plugin.timeout);
         let server = tokio::select! {
-            server = loaded.server.take_server(turn, &cx.request) => server,
+            server = loaded.server.take(turn, &cx.request) => server,
             () = cx.wait_for_cancel() => {
                 let text = "The call was cancelled while the plugin was started.";
                 return Err(ToolError::call_cancelled(text));
@@ -101,14 +101,14 @@ impl PluginCall {
         let server = server.map_err(|failure| self.explain_failure(loaded, failure, ""))?;
         match self.ask_server(loaded, &server, cx, arguments, limit).await {
             CallEnd::Reply(reply) => {
-                turn.keep_server(server);
+                turn.keep(server);
                 *reply
             }
             CallEnd::Failed(failure) => {
                 if matches!(failure, McpFailure::Broken(_)) {
                     turn.record_failure();
                 } else {
-                    turn.keep_server(server);
+                    turn.keep(server);
                 }
                 Err(self.explain_failure(loaded, failure, self.doubt()))
             }

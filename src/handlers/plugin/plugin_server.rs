@@ -176,7 +176,7 @@ impl PluginServer {
         if matches!(listed, Err(McpFailure::Broken(_))) {
             turn.record_failure();
         } else {
-            turn.keep_server(server);
+            turn.keep(server);
         }
         listed.ok()
     }
@@ -188,7 +188,7 @@ impl PluginServer {
 
     /// Takes the server out of the slot, or starts it for this call. It ends where it is dropped, so that a call that
     /// breaks off leaves no busy server.
-    pub async fn take_server(
+    pub async fn take(
         &self,
         turn: &mut ServerTurn,
         request: &RequestId,
@@ -225,7 +225,7 @@ impl PluginServer {
 
 impl ServerTurn {
     /// Keeps the server for the next call.
-    pub fn keep_server(&mut self, server: McpServer) {
+    pub fn keep(&mut self, server: McpServer) {
         self.0.running = Some(server);
     }
 

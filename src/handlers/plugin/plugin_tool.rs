@@ -135,9 +135,8 @@ fn build_entry(
         )
     })?;
     let spec = tool_spec(&loaded.plugin, tool);
-    let check = move |arguments: &Map<String, Value>| {
-        schema.validate_arguments(&Value::Object(arguments.clone()))
-    };
+    let check =
+        move |arguments: &Map<String, Value>| schema.validate(&Value::Object(arguments.clone()));
     let access = declared_access(&loaded.plugin, spec.effect, deps);
     let (loaded, host, tool) = (Arc::clone(loaded), host.clone(), Arc::new(tool.clone()));
     let run = move |cx: ToolContext, arguments, effect| {
@@ -201,13 +200,13 @@ fn tool_spec(plugin: &Plugin, tool: &ListedTool) -> ToolSpec {
 fn declared_access(plugin: &Plugin, effect: ToolEffect, deps: &PluginDeps) -> DeclaredAccess {
     let roots = deps.workspace.root_paths();
     let access = match plugin.paths {
-        PluginPaths::None => DeclaredAccess::no_access(),
+        PluginPaths::None => DeclaredAccess::none(),
         // The owner says that this tool only reads, whatever its server may do.
         PluginPaths::Write if effect != ToolEffect::Reads => {
             DeclaredAccess::writing_paths(roots.map(|root| root.display().to_string()))
         }
         PluginPaths::Read | PluginPaths::Write => {
-            DeclaredAccess::no_access().with_default_location(DefaultLocation::AllWorkspaces(None))
+            DeclaredAccess::none().with_default_location(DefaultLocation::AllWorkspaces(None))
         }
     };
     if plugin.remote_server().is_some() {

@@ -23,7 +23,7 @@ pub(super) async fn resolve_values(
         let secrets = SecretStore::in_home(&deps.home);
         let resolve = |(name, value): (String, String)| {
             let resolved = insert_secrets(&value, |wanted| {
-                let found = secrets.get_secret(wanted).map_err(|error| {
+                let found = secrets.get(wanted).map_err(|error| {
                     tracing::error!(%error, "the secrets of an MCP server cannot be read");
                     let text = "The owner's secrets cannot be used just now. The owner sees why with `punie-runner \
                                 secrets list`.";
@@ -42,7 +42,7 @@ pub(super) async fn resolve_values(
         values.into_iter().map(resolve).collect()
     });
     let resolved = resolving.await;
-    resolved.map_err(|panicked| ToolError::internal_error(panicked.to_string()))?
+    resolved.map_err(|panicked| ToolError::internal(panicked.to_string()))?
 }
 
 /// Returns whether the value of a variable or header of this name is probably a secret.

@@ -163,7 +163,7 @@ impl SearchHandler for ContentSearcher<'_> {
     fn matches_entry(&self, entry: &WalkEntry<'_>) -> bool {
         self.search
             .glob
-            .is_none_or(|glob| glob.matches_file(entry.rel, entry.name))
+            .is_none_or(|glob| glob.matches(entry.rel, entry.name))
     }
 
     fn handle_match(&mut self, _entry: &WalkEntry<'_>, _kind: WalkEntryKind) -> MatchAction {

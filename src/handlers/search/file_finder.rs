@@ -111,7 +111,7 @@ impl SearchHandler for PathFinder<'_> {
     }
 
     fn matches_entry(&self, entry: &WalkEntry<'_>) -> bool {
-        self.search.glob.matches_file(entry.rel, entry.name)
+        self.search.glob.matches(entry.rel, entry.name)
     }
 
     fn wants_links(&self) -> bool {

@@ -102,7 +102,7 @@ impl FileGlob {
     }
 
     /// Returns whether a file matches, given its path relative to the start of the search and its name.
-    pub(super) fn matches_file(&self, rel: &Path, name: &OsStr) -> bool {
+    pub(super) fn matches(&self, rel: &Path, name: &OsStr) -> bool {
         let hit = match &self.suffix {
             Some(ending) => name.as_encoded_bytes().ends_with(ending.as_bytes()),
             None if self.name_only => self.set.is_match(name),
@@ -236,7 +236,7 @@ mod tests {
         let path = Path::new(path);
         FileGlob::new(pattern)
             .expect("a pattern")
-            .matches_file(path, path.file_name().expect("a name"))
+            .matches(path, path.file_name().expect("a name"))
     }
 
     #[test]
@@ -271,8 +271,8 @@ mod tests {
             let glob = FileGlob::new(&pattern).expect("a pattern");
             prop_assert!(glob.suffix.is_some());
             let path: std::path::PathBuf = folders.iter().chain([&name]).collect();
-            let said = glob.matches_file(&path, name.as_ref());
-            prop_assert_eq!(said, FileGlob { suffix: None, ..glob }.matches_file(&path, name.as_ref()), "{}", pattern);
+            let said = glob.matches(&path, name.as_ref());
+            prop_assert_eq!(said, FileGlob { suffix: None, ..glob }.matches(&path, name.as_ref()), "{}", pattern);
         }
     }
 
@@ -284,7 +284,7 @@ mod tests {
                 .with_literal_brackets();
             let path = Path::new(path);
             glob.expect("brackets")
-                .matches_file(path, path.file_name().expect("a name"))
+                .matches(path, path.file_name().expect("a name"))
         };
         assert!(!hit("app/[id]/*.tsx", "app/[id]/page.tsx"));
         assert!(literally("app/[id]/*.tsx", "app/[id]/page.tsx"));

@@ -71,7 +71,7 @@ impl LineCollector {
         }
     }
 
-    fn line_text(&mut self, line: &[u8]) -> String {
+    fn text(&mut self, line: &[u8]) -> String {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         self.lossy += u64::from(std::str::from_utf8(line).is_err());
@@ -97,12 +97,12 @@ impl LineCollector {
             if !found.is_empty() && parts.len() < MAX_MATCH_LINES {
                 let masked = masked.get_or_insert_with(|| uncut.masked_ranges(line, true));
                 let part = masked.extend_to_whole(found.start()..found.end());
-                parts.push(self.line_text(&line[part]));
+                parts.push(self.text(&line[part]));
             }
             true
         });
         if parts.is_empty() {
-            self.line_text(line)
+            self.text(line)
         } else {
             parts.join(&format!("\n  {number}: "))
         }
@@ -125,7 +125,7 @@ impl Sink for &mut LineCollector {
                 {
                     let text = match self.keep {
                         MatchDetail::Matches => self.matching_parts(number, line),
-                        _ => self.line_text(line),
+                        _ => self.text(line),
                     };
                     self.hit_lines.push(HitLine {
                         number,
@@ -141,7 +141,7 @@ impl Sink for &mut LineCollector {
 
     fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
         if self.keep == MatchDetail::Lines {
-            let text = self.line_text(context.bytes());
+            let text = self.text(context.bytes());
             self.hit_lines.push(HitLine {
                 number: context.line_number().unwrap_or(0),
                 matches: false,

@@ -68,9 +68,7 @@ impl<'a> FileSearcher<'a> {
         &mut self,
         entry: &WalkEntry<'_>,
     ) -> Result<Option<LineCollector>, FileSearchError> {
-        let mut file = entry
-            .open_entry()
-            .map_err(|_| FileSearchError::Unreadable)?;
+        let mut file = entry.open().map_err(|_| FileSearchError::Unreadable)?;
         let read = self.read_beginning(&mut file)?;
         if is_utf32(&self.buffer[..read]) {
             return Err(FileSearchError::Utf32);
@@ -78,7 +76,7 @@ impl<'a> FileSearcher<'a> {
         let lines = if read < WHOLE_FILE_BYTES {
             self.search_in_memory(read)?
         } else {
-            self.search_large_file(entry)?
+            self.search_large(entry)?
         };
         self.coverage.searched += 1;
         Ok(lines.filter(|lines| lines.matched > 0))
@@ -171,7 +169,7 @@ impl<'a> FileSearcher<'a> {
     }
 
     /// Searches a larger file in chunks. Its beginning is in memory and tells the encoding.
-    fn search_large_file(
+    fn search_large(
         &mut self,
         entry: &WalkEntry<'_>,
     ) -> Result<Option<LineCollector>, FileSearchError> {

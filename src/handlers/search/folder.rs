@@ -47,11 +47,11 @@ impl FolderOpener {
     /// Opens the folder in which a search begins. Its path must be absolute and in the workspace.
     pub(super) fn open_folder(self: &Arc<Self>, path: &Path) -> io::Result<SearchFolder> {
         let opened = self.workspace.open_found_file(path).map(OwnedFd::from);
-        self.search_folder(path.to_owned(), opened)
+        self.search(path.to_owned(), opened)
     }
 
     /// Returns an opened folder, or one that only the view has.
-    fn search_folder(
+    fn search(
         self: &Arc<Self>,
         path: PathBuf,
         opened: io::Result<OwnedFd>,
@@ -83,7 +83,7 @@ impl FolderOpener {
 
     /// Opens a file with which a search begins.
     pub(super) fn open_start_file(&self, path: &Path) -> io::Result<File> {
-        let viewed = self.view.as_ref().and_then(|view| view.open_file_at(path));
+        let viewed = self.view.as_ref().and_then(|view| view.open_at(path));
         viewed.unwrap_or_else(|| self.workspace.open_found_file(path))
     }
 }
@@ -97,7 +97,7 @@ impl SearchFolder {
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(fd, name, flags, Mode::empty()).map_err(io::Error::from);
-        self.folders.search_folder(path, opened)
+        self.folders.search(path, opened)
     }
 
     /// Reads the names in the folder. Closes the handle if too many folders are open.

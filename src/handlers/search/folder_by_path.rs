@@ -40,7 +40,7 @@ impl FolderOpener {
 
     /// Opens a file with which a search begins.
     pub(super) fn open_start_file(&self, path: &Path) -> io::Result<File> {
-        let viewed = self.view.as_ref().and_then(|view| view.open_file_at(path));
+        let viewed = self.view.as_ref().and_then(|view| view.open_at(path));
         viewed.unwrap_or_else(|| self.workspace.open_found_file(path))
     }
 }

@@ -103,7 +103,7 @@ impl Tool for Glob {
             (Some(base), Some(path)) => {
                 DeclaredAccess::reading_paths([format!("{}/{base}", path.trim_end_matches('/'))])
             }
-            (base, None) => DeclaredAccess::no_access()
+            (base, None) => DeclaredAccess::none()
                 .with_default_location(DefaultLocation::AllWorkspaces(base.map(str::to_owned))),
             (None, Some(path)) => DeclaredAccess::reading_paths([path]),
         }

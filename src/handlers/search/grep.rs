@@ -221,7 +221,7 @@ impl Tool for Grep {
                 findings: &findings,
                 hints,
             };
-            Ok(ToolReply::from_text(report.render_report() + reading).with_budget(budget))
+            Ok(ToolReply::from_text(report.render() + reading).with_budget(budget))
         })
         .await
     }

@@ -22,7 +22,7 @@ pub(super) struct GrepReport<'a> {
 
 impl GrepReport<'_> {
     /// Renders the answer.
-    pub(super) fn render_report(&self) -> String {
+    pub(super) fn render(&self) -> String {
         let Self { plan, findings, .. } = self;
         let mut text = if findings.found == 0 {
             self.render_no_match()

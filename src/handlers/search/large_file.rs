@@ -29,10 +29,7 @@ impl LargeFile<'_> {
         tally: Option<&mut Utf8Tally>,
     ) -> Result<LineCollector, FileSearchError> {
         let mut stopped = None;
-        let file = self
-            .entry
-            .open_entry()
-            .map_err(|_| FileSearchError::Unreadable)?;
+        let file = self.entry.open().map_err(|_| FileSearchError::Unreadable)?;
         let file = LimitedReader {
             file,
             max: self.plan.max_filesize,

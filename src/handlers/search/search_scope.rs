@@ -74,7 +74,7 @@ impl SearchScope {
             roots.dedup();
             return Ok(roots);
         };
-        let resolved = workspace.resolve_in_workspace(path)?;
+        let resolved = workspace.resolve_inside(path)?;
         let absolute = resolved.absolute_path();
         let is_viewed = |view: &FileView| {
             matches!(view.file_at(absolute), Some(Some(_))) || view.has_files_below(absolute)
@@ -230,7 +230,7 @@ impl<L: SearchHandler> WalkVisitor for EntryChooser<'_, L> {
         let mut next = WalkControl::Continue;
         let chosen = names.filter_sorted(|name, kind| {
             next != WalkControl::Quit
-                && self.accepts_entry(place, place.join_name(name, path), name, kind, &mut next)
+                && self.accepts(place, place.join_name(name, path), name, kind, &mut next)
         });
         (chosen, next)
     }
@@ -252,7 +252,7 @@ impl<L: SearchHandler> WalkVisitor for EntryChooser<'_, L> {
 
 impl<L: SearchHandler> EntryChooser<'_, L> {
     /// Returns whether to keep a name, to enter the folder or to search the file.
-    fn accepts_entry(
+    fn accepts(
         &mut self,
         place: &WalkFolder,
         rel: &Path,

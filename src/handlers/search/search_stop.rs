@@ -67,14 +67,14 @@ pub(super) async fn run_search<T: Send + 'static>(
             halt.cancelled.store(true, Ordering::Relaxed);
             // The threads check the flag between files, so this wait is short and no thread keeps running.
             if let Err(broken) = running.await && broken.is_panic() {
-                return Err(ToolError::internal_error("The search failed. This is a fault of the tool."));
+                return Err(ToolError::internal("The search failed. This is a fault of the tool."));
             }
             return Err(ToolError::call_cancelled("The search was cancelled; it changes nothing."));
         }
         finished = &mut running => finished,
     };
     finished.unwrap_or_else(|_| {
-        Err(ToolError::internal_error(
+        Err(ToolError::internal(
             "The search failed. This is a fault of the tool.",
         ))
     })

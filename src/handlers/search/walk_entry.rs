@@ -67,7 +67,7 @@ impl<'a> WalkEntry<'a> {
         self.root.join(self.rel)
     }
 
-    pub(super) fn open_entry(&self) -> io::Result<File> {
+    pub(super) fn open(&self) -> io::Result<File> {
         match self.source {
             EntrySource::Folder(folder) => folder.open_file(self.name),
             EntrySource::Start(folders) => folders.open_start_file(&self.absolute_path()),

@@ -53,7 +53,7 @@ impl WalkQueue {
     /// Inserts a folder in the order of paths.
     pub(super) fn push_frame(&mut self, frame: FolderFrame) {
         let mut at = self.frames.len();
-        while at > 0 && self.frames[at - 1].place.precedes_folder(&frame.place) {
+        while at > 0 && self.frames[at - 1].place.precedes(&frame.place) {
             at -= 1;
         }
         self.frames.insert(at, frame);
@@ -124,7 +124,7 @@ impl WalkQueue {
 impl WalkFolder {
     /// Returns whether the remaining names come before those of another folder. Names left in a parent come after
     /// those of a subfolder that was entered already.
-    fn precedes_folder(&self, other: &Self) -> bool {
+    fn precedes(&self, other: &Self) -> bool {
         (&self.root, &self.rel) < (&other.root, &other.rel)
             && !(self.root == other.root && other.rel.starts_with(&self.rel))
     }

@@ -45,7 +45,7 @@ impl Tool for SelfModApply {
     fn access(&self) -> DeclaredAccess {
         DeclaredAccess {
             unnamed: Some("the staged files of the feature"),
-            ..DeclaredAccess::no_access()
+            ..DeclaredAccess::none()
         }
     }
 
@@ -105,7 +105,7 @@ fn plan_apply(
 ) -> Result<Option<PendingChange>, ToolError> {
     let staged = area.store.read_staged(&feature.id).map_err(state_error)?;
     let (mut steps, mut conflicts) = (Vec::<PendingStep>::new(), Vec::new());
-    for (rel, file) in staged.changed_files() {
+    for (rel, file) in staged.changed() {
         let path = area.real_path(rel)?;
         let present = match check_present_state(&path, rel, file.base.as_ref()) {
             Ok(present) => present,

@@ -51,7 +51,7 @@ impl Tool for SelfModPackage {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     fn describe(&self) -> CallDescription {

@@ -50,7 +50,7 @@ impl Tool for SelfModRevert {
     fn access(&self) -> DeclaredAccess {
         DeclaredAccess {
             unnamed: Some("the files of the feature's batches"),
-            ..DeclaredAccess::no_access()
+            ..DeclaredAccess::none()
         }
     }
 
@@ -105,7 +105,7 @@ fn discard_staged(
     feature: &FeatureRecord,
 ) -> Result<ToolReply, ToolError> {
     let staged = area.store.read_staged(&feature.id).map_err(state_error)?;
-    let dropped: Vec<&String> = staged.changed_files().map(|(rel, _)| rel).collect();
+    let dropped: Vec<&String> = staged.changed().map(|(rel, _)| rel).collect();
     let written = area
         .store
         .write_staged(lock, &feature.id, &StagedFiles::default());

@@ -48,7 +48,7 @@ impl SelfModArea {
     ///
     /// # Errors
     /// A root that is no folder of a workspace, or a home that cannot be used.
-    pub fn open_area(
+    pub fn open(
         home: &Home,
         workspace: &Workspace,
         root: &Path,
@@ -58,7 +58,7 @@ impl SelfModArea {
         let text = root
             .to_str()
             .ok_or_else(|| ToolError::invalid_args(format!("{shown} is not UTF-8")))?;
-        let found = workspace.resolve_in_workspace(&RawPath::from(text))?;
+        let found = workspace.resolve_inside(&RawPath::from(text))?;
         found
             .open_as_folder()
             .map_err(|cause| ToolError::from_io(shown, &cause))?;
@@ -134,7 +134,7 @@ impl SelfModArea {
     /// Returns the real file of a relative path. Opening it follows no symlink.
     pub(super) fn real_path(&self, rel: &str) -> Result<WorkspacePath, ToolError> {
         let path = self.workspace.path_if_inside(&self.root.join(rel));
-        path.ok_or_else(|| ToolError::internal_error(format!("{rel} lies in no workspace")))
+        path.ok_or_else(|| ToolError::internal(format!("{rel} lies in no workspace")))
     }
 
     /// Returns the path of a stored content, which texts show as this path.
@@ -147,7 +147,7 @@ impl SelfModArea {
             .blobs
             .path_if_inside(&self.blobs.first_root().join(&state.sha256));
         path.map(|path| path.shown_as(shown))
-            .ok_or_else(|| ToolError::internal_error("A stored content has no path."))
+            .ok_or_else(|| ToolError::internal("A stored content has no path."))
     }
 
     /// Returns the staged files of a call; `None` if it works on the real ones.
@@ -270,7 +270,5 @@ pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|fault| {
-        ToolError::internal_error(format!("Self-modification broke off: {fault}"))
-    })?
+    done.map_err(|fault| ToolError::internal(format!("Self-modification broke off: {fault}")))?
 }

@@ -108,7 +108,7 @@ impl StagedFileClient {
     }
 
     /// Prepares a write on a copy of the file that the call sees.
-    async fn prepare_staged_write(
+    async fn prepare_write(
         &self,
         cx: &ToolContext,
         request: WriteTextFile,
@@ -128,7 +128,7 @@ impl StagedFileClient {
         let is_staged = !matches!(place, FilePlace::Real);
         let (area, shown) = (Arc::clone(&self.area), path.clone());
         let (scratch, base) = run_blocking(move || {
-            let scratch = ScratchFile::create_scratch(&area, &shown)?;
+            let scratch = ScratchFile::create(&area, &shown)?;
             let Some(mut file) = current else {
                 return Ok((scratch, None));
             };
@@ -167,7 +167,7 @@ impl StagedFileClient {
         !request.create_folders && !is_staged && request.path.open_parent_folder(false).is_err()
     }
 
-    async fn remove_staged(
+    async fn remove(
         &self,
         cx: &ToolContext,
         request: RemoveFile,
@@ -257,7 +257,7 @@ impl FileClient for StagedFileClient {
             let Some(staging) = self.find_staging_to_change(cx, &request.path).await? else {
                 return self.inner.write_text_file(cx, request).await;
             };
-            let mut write = self.prepare_staged_write(cx, request, staging).await?;
+            let mut write = self.prepare_write(cx, request, staging).await?;
             run_blocking(move || {
                 write.stage_content()?;
                 write.place_content()
@@ -274,7 +274,7 @@ impl FileClient for StagedFileClient {
         Box::pin(async move {
             match self.find_staging_to_change(cx, &request.path).await? {
                 None => self.inner.prepare_file(cx, request).await,
-                Some(staging) => self.prepare_staged_write(cx, request, staging).await,
+                Some(staging) => self.prepare_write(cx, request, staging).await,
             }
         })
     }
@@ -326,7 +326,7 @@ impl FileClient for StagedFileClient {
         Box::pin(async move {
             match self.find_staging_to_change(cx, &request.path).await? {
                 None => self.inner.remove_file(cx, request).await,
-                Some(staging) => self.remove_staged(cx, request, staging).await,
+                Some(staging) => self.remove(cx, request, staging).await,
             }
         })
     }

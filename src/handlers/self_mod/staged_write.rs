@@ -25,7 +25,7 @@ pub(super) struct ScratchFile {
 
 impl ScratchFile {
     /// Makes a folder for the copy of this file.
-    pub(super) fn create_scratch(
+    pub(super) fn create(
         area: &Arc<SelfModArea>,
         shown: &WorkspacePath,
     ) -> Result<Self, ToolError> {
@@ -42,7 +42,7 @@ impl ScratchFile {
         let path = area
             .scratch
             .path_if_inside(&inside.join(name))
-            .ok_or_else(|| ToolError::internal_error("A scratch file has no path."))?;
+            .ok_or_else(|| ToolError::internal("A scratch file has no path."))?;
         Ok(Self {
             area: Arc::clone(area),
             folder,

@@ -45,7 +45,7 @@ impl Tool for SelfModStart {
     type Output = String;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     fn describe(&self) -> CallDescription {
@@ -118,7 +118,7 @@ fn refuse_with_staged_files(area: &SelfModArea, new: &FeatureRecord) -> Result<(
     let staged = area
         .read_feature(&active)
         .and_then(|_| area.store.read_staged(&active).map_err(state_error));
-    let count = staged.map_or(0, |staged| staged.changed_files().count());
+    let count = staged.map_or(0, |staged| staged.changed().count());
     if active == new.id || count == 0 {
         return Ok(());
     }

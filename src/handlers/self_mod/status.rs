@@ -29,7 +29,7 @@ impl Tool for SelfModStatus {
     type Output = String;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     async fn run(self, cx: &ToolContext, deps: &SelfModDeps) -> Result<String, ToolError> {
@@ -44,7 +44,7 @@ impl Tool for SelfModStatus {
                 feature.status.as_str(),
                 area.root.display()
             );
-            let changed: Vec<_> = staged.changed_files().collect();
+            let changed: Vec<_> = staged.changed().collect();
             let _ = write!(
                 text,
                 "\nStaged: {}",

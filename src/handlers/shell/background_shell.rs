@@ -41,7 +41,7 @@ impl BackgroundShell {
     }
 
     /// Returns the number in its id.
-    pub fn shell_number(&self) -> u32 {
+    pub fn number(&self) -> u32 {
         self.id
             .strip_prefix(ID_PREFIX)
             .and_then(|number| number.parse().ok())

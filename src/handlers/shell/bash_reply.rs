@@ -57,7 +57,7 @@ pub(super) async fn finish_foreground(
     } else {
         ""
     };
-    let (terminal, elapsed) = (run.guard.terminal_id().clone(), run.output.elapsed);
+    let (terminal, elapsed) = (run.guard.id().clone(), run.output.elapsed);
     if exit.at_process_limit && end_left(deps, &terminal).await {
         run.guard.release_guarded().await;
         let left = format!("Ended because of that limit: {who}.");
@@ -115,7 +115,7 @@ pub(super) async fn leave_in_background(
 ) -> Result<ToolReply, ToolError> {
     let output = deps
         .terminals
-        .terminal_output(OutputQuery::whole_output(guard.terminal_id()))
+        .terminal_output(OutputQuery::whole(guard.id()))
         .await?;
     let shell = add_to_list(cx, deps, guard, about).await;
     // If it ended just now, the next query reports that.
@@ -163,10 +163,10 @@ pub(super) async fn start_in_background(
         biased;
         // The guard stops it.
         () = cx.wait_for_cancel() => return Err(ToolError::call_cancelled("The command had just been started; it is being stopped.")),
-        _ = run_within_limit(first_wait, client.wait_for_terminal_exit(guard.terminal_id())) => {}
+        _ = run_within_limit(first_wait, client.wait_for_terminal_exit(guard.id())) => {}
     }
     let output = client
-        .terminal_output(OutputQuery::whole_output(guard.terminal_id()))
+        .terminal_output(OutputQuery::whole(guard.id()))
         .await?;
     let shell = add_to_list(cx, deps, guard, about).await;
     let name = shell.name_with_pid();
@@ -203,9 +203,9 @@ async fn add_to_list(
     guard: TerminalGuard,
     about: ShellDescription,
 ) -> BackgroundShell {
-    end_change_with_command(cx, &deps.terminals, guard.terminal_id());
-    let (client, terminal) = (deps.terminals.as_ref(), guard.into_open_terminal());
-    deps.shells.add_shell(client, terminal, about).await
+    end_change_with_command(cx, &deps.terminals, guard.id());
+    let (client, terminal) = (deps.terminals.as_ref(), guard.into_open());
+    deps.shells.add(client, terminal, about).await
 }
 
 /// Formats the output with the note about its state, then the status of the command.

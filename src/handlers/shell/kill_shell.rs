@@ -58,7 +58,7 @@ impl Tool for KillShell {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     fn describe(&self) -> CallDescription {
@@ -69,7 +69,7 @@ impl Tool for KillShell {
     }
 
     async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
-        let shell = deps.shells.find_shell(&self.shell_id, cx)?;
+        let shell = deps.shells.find(&self.shell_id, cx)?;
         if let Some(past) = &shell.earlier {
             let text = format!("Shell {} is over: {}.", shell.name_with_pid(), past.words);
             return Ok(ToolReply::from_text(text).with_meta(terminal_output_meta(&past.output)));

@@ -43,7 +43,7 @@ pub(super) async fn find_port_holder(
         .chain([command])
         .flat_map(port_numbers)
         .collect();
-    for shell in deps.shells.shells_shown_to(cx) {
+    for shell in deps.shells.shown_to(cx) {
         let client = deps.terminals.as_ref();
         if !is_shell_running(client, &shell).await {
             continue;

@@ -79,7 +79,7 @@ impl Tool for OpenApp {
         let args = self.args.unwrap_or_default();
         check_args(&args)?;
         let folder = match &self.working_directory {
-            Some(raw) => existing_folder(&deps.workspace.resolve_in_workspace(raw)?)?,
+            Some(raw) => existing_folder(&deps.workspace.resolve_inside(raw)?)?,
             None => deps.workspace.resolve_folder(None)?,
         };
         let request = build_request(deps, app, args, folder)?;
@@ -174,7 +174,7 @@ fn build_request(
     };
     let inside = deps
         .workspace
-        .resolve_in_workspace(&RawPath::from(from_here.display().to_string().as_str()));
+        .resolve_inside(&RawPath::from(from_here.display().to_string().as_str()));
     let file = inside
         .as_ref()
         .ok()

@@ -76,7 +76,7 @@ impl ShellList {
     }
 
     /// Adds the shells of earlier runner processes, oldest first. Must run before any new shell is added.
-    pub fn restore_shells(&self, shells: impl IntoIterator<Item = RestoredShell>) {
+    pub fn restore(&self, shells: impl IntoIterator<Item = RestoredShell>) {
         let mut listed = self.listed.lock();
         for known in shells {
             listed.given = listed.given.max(known.number);
@@ -100,7 +100,7 @@ impl ShellList {
 
     /// Adds a shell, gives it an id and records it. Removes the shells that ended longest ago, if the list is too
     /// long.
-    pub(super) async fn add_shell(
+    pub(super) async fn add(
         &self,
         client: &dyn TerminalClient,
         terminal: OpenTerminal,
@@ -145,13 +145,13 @@ impl ShellList {
     }
 
     /// Returns all shells.
-    pub(super) fn all_shells(&self) -> Vec<BackgroundShell> {
+    pub(super) fn all(&self) -> Vec<BackgroundShell> {
         self.listed.lock().shells.clone()
     }
 
     /// Returns the shells that the call may know of.
-    pub(super) fn shells_shown_to(&self, cx: &ToolContext) -> Vec<BackgroundShell> {
-        let mut shells = self.all_shells();
+    pub(super) fn shown_to(&self, cx: &ToolContext) -> Vec<BackgroundShell> {
+        let mut shells = self.all();
         let own = cx.session_folders();
         shells.retain(|shell| {
             // A skill's command begins in the skill's folder.
@@ -162,12 +162,8 @@ impl ShellList {
     }
 
     /// Returns the shell with this id, if the call may know of it.
-    pub(super) fn find_shell(
-        &self,
-        id: &str,
-        cx: &ToolContext,
-    ) -> Result<BackgroundShell, ToolError> {
-        let shells = self.shells_shown_to(cx);
+    pub(super) fn find(&self, id: &str, cx: &ToolContext) -> Result<BackgroundShell, ToolError> {
+        let shells = self.shown_to(cx);
         if let Some(shell) = shells.iter().find(|shell| shell.id == id.trim()) {
             return Ok(shell.clone());
         }
@@ -190,7 +186,7 @@ impl ShellList {
         command: &str,
         folder: &str,
     ) -> Option<BackgroundShell> {
-        for shell in self.shells_shown_to(cx).into_iter().rev() {
+        for shell in self.shown_to(cx).into_iter().rev() {
             if shell.command == command
                 && shell.folder == folder
                 && is_shell_running(client, &shell).await
@@ -203,11 +199,11 @@ impl ShellList {
 
     /// Records that a shell and all its processes have ended.
     pub(super) fn record_shell_end(&self, shell: &BackgroundShell, exit: &ExitStatus) {
-        self.records.record_end(shell.shell_number(), exit);
+        self.records.record_end(shell.number(), exit);
     }
 
     async fn forget_oldest(&self, client: &dyn TerminalClient) {
-        let all = self.all_shells();
+        let all = self.all();
         let mut surplus = all.len().saturating_sub(MAX_SHELLS);
         for shell in all {
             if surplus == 0 {
@@ -218,7 +214,7 @@ impl ShellList {
                     .lock()
                     .shells
                     .retain(|other| other.id != shell.id);
-                self.records.record_removal(shell.shell_number());
+                self.records.record_removal(shell.number());
                 client.abandon_terminal(shell.terminal);
                 surplus -= 1;
             }
@@ -237,7 +233,7 @@ pub(super) async fn list_shells(
     usize,
 ) {
     let (mut shown, mut ended) = (Vec::new(), Vec::new());
-    for shell in list.shells_shown_to(cx) {
+    for shell in list.shown_to(cx) {
         let output = query_shell_state(client, &shell).await;
         let part = if output.as_ref().is_ok_and(is_still_running) {
             &mut shown

@@ -29,7 +29,7 @@ pub async fn snapshot_shell(
     client: &dyn TerminalClient,
     id: &str,
 ) -> Option<ShellSnapshot> {
-    let shell = board.find_shell(id, cx).ok()?;
+    let shell = board.find(id, cx).ok()?;
     Some(to_snapshot(&shell, query_shell_state(client, &shell).await))
 }
 

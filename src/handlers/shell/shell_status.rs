@@ -61,7 +61,7 @@ impl Tool for ShellStatus {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     fn describe(&self) -> CallDescription {
@@ -79,7 +79,7 @@ impl Tool for ShellStatus {
         let Some(id) = &self.shell_id else {
             return self.list_all(cx, deps).await;
         };
-        let shell = deps.shells.find_shell(id, cx)?;
+        let shell = deps.shells.find(id, cx)?;
         let matcher = self.pattern.as_deref().map(compile_matcher).transpose()?;
         let wait = OutputWait {
             // Of a shell from an earlier runner process only the last lines are known, so a cursor does not apply.
@@ -95,7 +95,7 @@ impl Tool for ShellStatus {
         } else {
             String::new()
         };
-        Ok(self.describe_shell(&shell, &output, &ports, matcher.as_ref()))
+        Ok(self.describe(&shell, &output, &ports, matcher.as_ref()))
     }
 }
 
@@ -134,7 +134,7 @@ impl ShellStatus {
         Ok(ToolReply::from_text(lines.join("\n")))
     }
 
-    fn describe_shell(
+    fn describe(
         &self,
         shell: &BackgroundShell,
         output: &TerminalOutput,

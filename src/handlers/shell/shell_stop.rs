@@ -16,7 +16,7 @@ pub async fn end_shells(
     client: &dyn TerminalClient,
     only: Option<&str>,
 ) -> Vec<Result<String, String>> {
-    let shells = list.all_shells().into_iter();
+    let shells = list.all().into_iter();
     let wanted = shells.filter(|shell| only.is_none_or(|id| shell.id == id));
     let ended = join_all(wanted.map(|shell| end_shell(list, client, shell))).await;
     ended.into_iter().flatten().collect()

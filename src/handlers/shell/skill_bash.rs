@@ -132,7 +132,7 @@ async fn find_skill(home: &Home, id: &str) -> Result<Skill, ToolError> {
     let home = home.clone();
     let reading = tokio::task::spawn_blocking(move || load_skills(&home, CopyTexts::No)).await;
     let (skills, problems) =
-        reading.map_err(|panicked| ToolError::internal_error(panicked.to_string()))?;
+        reading.map_err(|panicked| ToolError::internal(panicked.to_string()))?;
     let Some(skill) = skills.iter().find(|skill| skill.id == id) else {
         return Err(unknown_skill_error(&id, &skills, &problems));
     };
@@ -188,13 +188,13 @@ fn resolve_skill_folder(
     };
     // Only the workspace can expand the user's home folder.
     let from_home = raw.as_str().starts_with(['~', '$', '%']);
-    let found = match own.resolve_in_workspace(raw) {
+    let found = match own.resolve_inside(raw) {
         Err(refused)
             if from_home
                 || (Path::new(raw.as_str()).is_absolute()
                     && refused.stable_code() == ErrorCode::OutsideWorkspace) =>
         {
-            deps.workspace.resolve_in_workspace(raw)?
+            deps.workspace.resolve_inside(raw)?
         }
         inside => inside?,
     };

@@ -20,7 +20,7 @@ pub(super) async fn mount_secrets(
     let (deps, skill) = (deps.clone(), skill.clone());
     let mounting = tokio::task::spawn_blocking(move || prepare_mount(&deps, &skill)).await;
     let (mounted, warnings) =
-        mounting.map_err(|panicked| ToolError::internal_error(panicked.to_string()))??;
+        mounting.map_err(|panicked| ToolError::internal(panicked.to_string()))??;
     Ok((Some(Arc::new(mounted)), warnings))
 }
 
@@ -37,7 +37,7 @@ fn prepare_mount(
     let secrets = SecretStore::in_home(&deps.home);
     let (mut variables, mut files, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     for SecretMount { provider, place } in &skill.secrets {
-        let found = secrets.get_secret(provider).map_err(unusable)?;
+        let found = secrets.get(provider).map_err(unusable)?;
         let value = found.ok_or_else(|| missing_secret_error(provider))?;
         // Registered before a command can print it.
         if !deps.redactor.add_secret(&value) {
@@ -62,7 +62,7 @@ fn prepare_mount(
     secrets.record_use(skill.secrets.iter().map(|mount| mount.provider.as_str()));
     warnings.sort_unstable();
     warnings.dedup();
-    let mounted = MountedSecrets::write_mounted_secrets(&deps.home, variables, files);
+    let mounted = MountedSecrets::write(&deps.home, variables, files);
     Ok((mounted.map_err(unusable)?, warnings))
 }
 

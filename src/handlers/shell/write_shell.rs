@@ -90,7 +90,7 @@ impl Tool for WriteShell {
     async fn run(self, cx: &ToolContext, deps: &ShellDeps) -> Result<ToolReply, ToolError> {
         let strokes = self.collect_strokes()?;
         let matcher = self.pattern.as_deref().map(compile_matcher).transpose()?;
-        let shell = deps.shells.find_shell(&self.shell_id, cx)?;
+        let shell = deps.shells.find(&self.shell_id, cx)?;
         let client = deps.terminals.as_ref();
         let before = query_shell_state(client, &shell).await?;
         require_typing_shell(&shell, &before)?;
@@ -141,7 +141,7 @@ impl WriteShell {
         }
         let mut unknown = Vec::new();
         for name in names {
-            match TerminalKey::from_key_name(name) {
+            match TerminalKey::from_name(name) {
                 Some(key) => strokes.push(TerminalInput::Key(key)),
                 None => unknown.push(format!("{name:?}")),
             }
@@ -155,7 +155,7 @@ impl WriteShell {
         }
         let usual = self.text.is_some() && names.is_empty();
         if self.enter.unwrap_or(usual) {
-            strokes.extend(TerminalKey::from_key_name("enter").map(TerminalInput::Key));
+            strokes.extend(TerminalKey::from_name("enter").map(TerminalInput::Key));
         }
         if strokes.is_empty() {
             let text = "There is nothing to type: give `text`, `keys` or enter=true. To look only, use ShellStatus.";

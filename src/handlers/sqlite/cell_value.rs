@@ -83,7 +83,7 @@ pub(super) struct CellReader {
 
 impl CellReader {
     /// Reads a value, with the first `max_chars` characters of a text.
-    pub(super) fn read_cell(&mut self, value: ValueRef<'_>, max_chars: usize) -> CellValue {
+    pub(super) fn read(&mut self, value: ValueRef<'_>, max_chars: usize) -> CellValue {
         match value {
             ValueRef::Null => CellValue::Null,
             ValueRef::Integer(n) => CellValue::Integer(n),
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     fn shown(value: ValueRef<'_>) -> CellValue {
-        CellReader::default().read_cell(value, 10)
+        CellReader::default().read(value, 10)
     }
 
     #[test]
@@ -258,9 +258,7 @@ mod tests {
         );
         let mut reader = CellReader::default();
         assert_eq!(
-            reader
-                .read_cell(ValueRef::Text(b"a\xffb"), 10)
-                .to_table_cell(),
+            reader.read(ValueRef::Text(b"a\xffb"), 10).to_table_cell(),
             "a\u{FFFD}b"
         );
         assert_eq!(reader.lossy, 1);

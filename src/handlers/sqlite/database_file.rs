@@ -43,17 +43,13 @@ pub(super) struct DatabaseFile {
 
 impl DatabaseFile {
     /// Checks the file at this path, which leads through a folder that is held open.
-    pub(super) fn check_database(
-        path: &Path,
-        shown: &str,
-        is_changed: bool,
-    ) -> Result<Self, ToolError> {
+    pub(super) fn check(path: &Path, shown: &str, is_changed: bool) -> Result<Self, ToolError> {
         let meta =
             fs::symlink_metadata(path).map_err(|cause| missing_file_error(path, shown, &cause))?;
         let is_wal = read_header(path, shown, &meta)?;
-        let wal = CompanionFile::check_companion(path, shown, "-wal")?;
-        let index = CompanionFile::check_companion(path, shown, "-shm")?;
-        CompanionFile::check_companion(path, shown, "-journal")?;
+        let wal = CompanionFile::check(path, shown, "-wal")?;
+        let index = CompanionFile::check(path, shown, "-shm")?;
+        CompanionFile::check(path, shown, "-journal")?;
         if is_changed && has_other_names(&meta) {
             return Err(access_denied(format!(
                 "{shown} has more than one name (a hard link), and SQLite's journal protects only one of them. It is not \
@@ -250,7 +246,7 @@ enum CompanionFile {
 
 impl CompanionFile {
     /// Refuses anything but a regular file of one name: SQLite writes to the index of a log for readers, too.
-    fn check_companion(database: &Path, shown: &str, suffix: &str) -> Result<Self, ToolError> {
+    fn check(database: &Path, shown: &str, suffix: &str) -> Result<Self, ToolError> {
         match fs::symlink_metadata(with_suffix(database, suffix)) {
             Ok(meta) if meta.is_file() && has_other_names(&meta) => Err(access_denied(format!(
                 "{shown}{suffix} has more than one name (a hard link): SQLite writes to that file even for a reader, and \

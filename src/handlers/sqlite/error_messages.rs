@@ -101,7 +101,7 @@ pub(super) fn statement_error(
         ),
         // A refused function is an error like any other to SQLite; only the guard knows better.
         code if denied.is_some() || code == Some(Code::AuthorizationForStatementDenied) => {
-            scope_refusal(guard.statement_scope(), denied.as_deref())
+            scope_refusal(guard.scope(), denied.as_deref())
         }
         Some(
             Code::NotADatabase
@@ -117,7 +117,7 @@ pub(super) fn statement_error(
 }
 
 fn temp_quota_error(guard: &StatementGuard) -> ToolError {
-    let change = match guard.statement_scope() {
+    let change = match guard.scope() {
         StatementScope::Reading => "",
         StatementScope::Changing => {
             " A change that needs more is made with the database's own program."

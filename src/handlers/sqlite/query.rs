@@ -134,7 +134,7 @@ impl Tool for SqliteQuery {
                 ),
             ));
         }
-        let path = deps.workspace.resolve_in_workspace(&self.database_path)?;
+        let path = deps.workspace.resolve_inside(&self.database_path)?;
         check_not_own(path.absolute_path(), &deps.home, &path.display_text())?;
         if self.is_change() {
             path.check_writable()?;
@@ -160,9 +160,7 @@ impl Tool for SqliteQuery {
         };
         let finished = tokio::task::spawn_blocking(move || call.run_call()).await;
         finished.unwrap_or_else(|fault| {
-            Err(ToolError::internal_error(format!(
-                "The query broke off: {fault}"
-            )))
+            Err(ToolError::internal(format!("The query broke off: {fault}")))
         })
     }
 }

@@ -40,8 +40,8 @@ impl OutputFormat {
         max_bytes: usize,
     ) -> String {
         match self {
-            Self::Table => format_table(columns, &page.rows) + "\n" + &page.page_footer(request),
-            Self::Csv => format_csv(columns, &page.rows) + "\n" + &page.page_footer(request),
+            Self::Table => format_table(columns, &page.rows) + "\n" + &page.footer(request),
+            Self::Csv => format_csv(columns, &page.rows) + "\n" + &page.footer(request),
             Self::Json => json_members(columns, page, request, max_bytes),
         }
     }

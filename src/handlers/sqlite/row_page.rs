@@ -49,7 +49,7 @@ pub(super) struct RowPage {
 impl RowPage {
     /// Steps through the rows and stops: a LIMIT added to the caller's text would change its meaning. A change is
     /// stepped to its end, however many of its rows are shown.
-    pub(super) fn read_row_page(
+    pub(super) fn read(
         statement: &mut Statement<'_>,
         request: &PageRequest,
         guard: &StatementGuard,
@@ -89,7 +89,7 @@ impl RowPage {
                 } else {
                     request.max_chars
                 };
-                let value = reader.read_cell(row.get_ref(at)?, max_chars);
+                let value = reader.read(row.get_ref(at)?, max_chars);
                 let (shown_bytes, cut_bytes) = match &value {
                     CellValue::Text(cut) => (cut.text.len() + 16, cut.beyond.len()),
                     _ => (32, 0),
@@ -119,7 +119,7 @@ impl RowPage {
     }
 
     /// The number of rows, and how to ask for the next.
-    pub(super) fn page_footer(&self, request: &PageRequest) -> String {
+    pub(super) fn footer(&self, request: &PageRequest) -> String {
         let shown = self.rows.len() as u64;
         if shown == 0 && request.offset > 0 {
             return format!(

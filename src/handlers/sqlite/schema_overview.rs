@@ -97,7 +97,7 @@ impl SchemaOverview {
     }
 
     /// The overview in words.
-    pub(super) fn describe_schema(&self, part: &SchemaPart) -> String {
+    pub(super) fn describe(&self, part: &SchemaPart) -> String {
         let count = |kind: &str| {
             self.objects
                 .iter()
@@ -251,7 +251,7 @@ mod tests {
             );
             overview
                 .expect("an overview")
-                .describe_schema(&SchemaPart::Everything)
+                .describe(&SchemaPart::Everything)
         };
         let late = describe(Duration::ZERO);
         let expected = "table t: rows not counted, for want of time\n  CREATE TABLE t (a)";

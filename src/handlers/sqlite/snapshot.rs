@@ -56,7 +56,7 @@ impl CallDeadline {
 pub(super) struct FileStamps([Option<(u64, Option<SystemTime>)>; 3]);
 
 impl FileStamps {
-    pub(super) fn read_stamps(database: &Path) -> Self {
+    pub(super) fn read(database: &Path) -> Self {
         Self(COPIED_SUFFIXES.map(|suffix| {
             let meta = fs::symlink_metadata(with_suffix(database, suffix)).ok()?;
             Some((meta.len(), meta.modified().ok()))
@@ -91,7 +91,7 @@ impl DatabaseSnapshot {
             .map_err(|cause| ToolError::from_io("The folder for a snapshot", &cause))?;
         let snapshot = Self(folder);
         for _ in 0..3 {
-            let before = FileStamps::read_stamps(database);
+            let before = FileStamps::read(database);
             if let Err(cause) = snapshot.copy_files(database, time) {
                 return Err(if time.cancel.is_cancelled() {
                     ToolError::call_cancelled("The query was cancelled before it began.")
@@ -102,7 +102,7 @@ impl DatabaseSnapshot {
                     ToolError::from_io(format!("Copying {shown}"), &cause)
                 });
             }
-            if before == FileStamps::read_stamps(database) {
+            if before == FileStamps::read(database) {
                 return Ok(snapshot);
             }
         }
@@ -111,19 +111,19 @@ impl DatabaseSnapshot {
     }
 
     /// The folder, with nothing else in it.
-    pub(super) fn snapshot_folder(&self) -> &Path {
-        self.0.folder_path()
+    pub(super) fn folder(&self) -> &Path {
+        self.0.path()
     }
 
     /// The copied database.
-    pub(super) fn database_path(&self) -> PathBuf {
-        self.snapshot_folder().join(COPY_NAME)
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder().join(COPY_NAME)
     }
 
     fn copy_files(&self, database: &Path, time: &CallDeadline) -> io::Result<()> {
         let mut budget = MAX_SNAPSHOT;
         for suffix in COPIED_SUFFIXES {
-            let target = with_suffix(&self.database_path(), suffix);
+            let target = with_suffix(&self.path(), suffix);
             // An earlier attempt may have found a file that is gone by now.
             let _ = fs::remove_file(&target);
             let from = match open_without_links(&with_suffix(database, suffix)) {

@@ -51,7 +51,7 @@ impl SqliteCall {
                     _ => ToolError::from_io(&self.shown, &cause),
                 })?;
         let (path, folder_path) = (folder.entry_path(&name), folder.entry_path(".".as_ref()));
-        let file = DatabaseFile::check_database(&path, &self.shown, self.is_change)?;
+        let file = DatabaseFile::check(&path, &self.shown, self.is_change)?;
         let question = WorkerQuestion {
             shown: self.shown.clone(),
             name,
@@ -103,7 +103,7 @@ impl SqliteCall {
             self.check_super_journal(folder, path, question)?;
         }
         let read_stamps =
-            || (question.opening == OpenMode::Immutable).then(|| FileStamps::read_stamps(path));
+            || (question.opening == OpenMode::Immutable).then(|| FileStamps::read(path));
         let before = read_stamps();
         let answer = self.ask_worker(folder, question)?;
         if before == read_stamps() {
@@ -125,7 +125,7 @@ impl SqliteCall {
     ) -> Result<ToolReply, ToolError> {
         let snapshot =
             DatabaseSnapshot::copy_database(path, &self.shown, &self.deps.scratch, &self.time)?;
-        self.check_journal_name(&snapshot.database_path())?;
+        self.check_journal_name(&snapshot.path())?;
         let question = WorkerQuestion {
             opening: OpenMode::Copy,
             name: COPY_NAME.into(),
@@ -133,7 +133,7 @@ impl SqliteCall {
             time_limit: self.time.remaining_time(),
             ..question
         };
-        let answer = self.ask_worker(snapshot.snapshot_folder(), &question)?;
+        let answer = self.ask_worker(snapshot.folder(), &question)?;
         self.build_reply(answer, Some(reason))
     }
 
@@ -188,7 +188,7 @@ impl SqliteCall {
             time_limit: question.time_limit,
             cancel: &self.time.cancel,
         };
-        let failure = match self.deps.worker.call_worker(&call) {
+        let failure = match self.deps.worker.call(&call) {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
@@ -213,12 +213,10 @@ impl SqliteCall {
                 ErrorCode::Io,
                 format!("{}: {failure}.", self.shown),
             )),
-            WorkerFailure::NotStarted(_) | WorkerFailure::Died(_) => {
-                ToolError::internal_error(format!(
-                    "{} could not be read: {failure}. Ask for less at a time; the database may also be damaged.{kept}",
-                    self.shown
-                ))
-            }
+            WorkerFailure::NotStarted(_) | WorkerFailure::Died(_) => ToolError::internal(format!(
+                "{} could not be read: {failure}. Ask for less at a time; the database may also be damaged.{kept}",
+                self.shown
+            )),
         })
     }
 
@@ -244,7 +242,7 @@ impl SqliteCall {
                 }));
                 // A description of the schema is a text in every format.
                 format = OutputFormat::Table;
-                format!("{}: {}", self.shown, overview.describe_schema(part))
+                format!("{}: {}", self.shown, overview.describe(part))
             }
             (
                 WorkerAnswer::Ran {
@@ -265,9 +263,7 @@ impl SqliteCall {
                 }
             }
             _ => {
-                return Err(ToolError::internal_error(
-                    "The worker answered another question.",
-                ));
+                return Err(ToolError::internal("The worker answered another question."));
             }
         };
         meta.redactions = meta.redactions.filter(|masked| *masked > 0);

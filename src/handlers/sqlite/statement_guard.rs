@@ -80,7 +80,7 @@ impl StatementGuard {
     }
 
     /// The actions that the statement may take.
-    pub(super) fn statement_scope(&self) -> StatementScope {
+    pub(super) fn scope(&self) -> StatementScope {
         self.0.scope
     }
 
@@ -168,7 +168,7 @@ impl StatementGuard {
     }
 
     /// Stops the statement.
-    pub(super) fn cancel_statement(&self) {
+    pub(super) fn cancel(&self) {
         self.0.is_cancelled.store(true, Ordering::Relaxed);
     }
 

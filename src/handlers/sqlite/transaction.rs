@@ -22,7 +22,7 @@ pub(super) struct ChangeTransaction<'a> {
 
 impl<'a> ChangeTransaction<'a> {
     /// Takes the lock for writing, waiting for other programs as long as the call may.
-    pub(super) fn begin_change(
+    pub(super) fn begin(
         connection: &'a Connection,
         guard: &'a StatementGuard,
     ) -> rusqlite::Result<Self> {

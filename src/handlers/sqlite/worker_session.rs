@@ -138,7 +138,7 @@ impl WorkerSession<'_> {
         }
         .apply_limits()?;
         let guard = self.guard.clone();
-        self.link.on_hang_up(move || guard.cancel_statement())
+        self.link.on_hang_up(move || guard.cancel())
     }
 
     fn open_database(&self) -> rusqlite::Result<Connection> {
@@ -233,8 +233,7 @@ impl WorkerSession<'_> {
         let failed = |error: rusqlite::Error| {
             rolled_back_error(&self.describe_statement_error(connection, &statement.sql, &error))
         };
-        let transaction =
-            ChangeTransaction::begin_change(connection, &self.guard).map_err(failed)?;
+        let transaction = ChangeTransaction::begin(connection, &self.guard).map_err(failed)?;
         let ran = self
             .run_statement(connection, statement)
             .map_err(|error| rolled_back_error(&error))?;
@@ -292,7 +291,7 @@ impl WorkerSession<'_> {
                 longest_secret: self.question.longest_secret,
                 ..CellReader::default()
             };
-            RowPage::read_row_page(&mut prepared, &statement.page, &self.guard, reader)
+            RowPage::read(&mut prepared, &statement.page, &self.guard, reader)
         };
         let page = self.guard.retry_locked(read).map_err(failed)?;
         // Some ALTERs check the rows by a query of SQLite's own, whose columns are not the agent's.

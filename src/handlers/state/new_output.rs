@@ -25,7 +25,7 @@ pub(super) fn read_from(
     cursor: u64,
     room: usize,
 ) -> io::Result<Option<NewOutput>> {
-    let mut stored = match outputs.find_output(handle.as_str()) {
+    let mut stored = match outputs.find(handle.as_str()) {
         Ok(stored) => stored,
         Err(FindOutputError::Io(cause)) => return Err(cause),
         Err(_) => return Ok(None),

@@ -91,7 +91,7 @@ impl Tool for ReadOutput {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     async fn run(self, cx: &ToolContext, outputs: &OutputStore) -> Result<ToolReply, ToolError> {
@@ -111,7 +111,7 @@ impl Tool for ReadOutput {
         tokio::select! {
             biased;
             () = cx.wait_for_cancel() => Err(cancelled_error()),
-            answer = reading => answer.map_err(|error| ToolError::internal_error(format!("ReadOutput: {error}")))?,
+            answer = reading => answer.map_err(|error| ToolError::internal(format!("ReadOutput: {error}")))?,
         }
     }
 }
@@ -123,7 +123,7 @@ impl ReadOutput {
         halt: OutputReadStop,
     ) -> Result<ToolReply, ToolError> {
         let stored = outputs
-            .find_output(&self.handle)
+            .find(&self.handle)
             .map_err(|error| self.not_found_error(outputs, &error))?;
         let mut stored = stored.with_stop(halt);
         let budget = TextBudget::from_requested(self.max_chars);
@@ -145,7 +145,7 @@ impl ReadOutput {
             }
             (None, None) => {
                 let page = stored
-                    .read_output_window(self.offset, self.line_window(self.limit, room))
+                    .read_window(self.offset, self.line_window(self.limit, room))
                     .map_err(|error| self.read_error(&error))?;
                 let next = page.lines.last().map_or(u64::MAX, |line| line.number + 1);
                 let has_more = next <= page.totals.lines;
@@ -188,12 +188,7 @@ impl ReadOutput {
         };
         let mut text = header;
         for line in &page.lines {
-            let _ = writeln!(
-                text,
-                "{:>6}\t{}",
-                line.number,
-                cleaning.clean_line(&line.text)
-            );
+            let _ = writeln!(text, "{:>6}\t{}", line.number, cleaning.clean(&line.text));
         }
         let total = group_digits(page.totals.lines);
         let _ = write!(
@@ -301,7 +296,7 @@ impl LineCleaner {
     const NOTE: &str =
         "[escape sequences and overwritten progress are left out; raw=true shows them]";
 
-    fn clean_line<'a>(&mut self, line: &'a str) -> Cow<'a, str> {
+    fn clean<'a>(&mut self, line: &'a str) -> Cow<'a, str> {
         if self.raw || !line.contains(|c: char| c.is_control() && c != '\t') {
             return Cow::Borrowed(line);
         }
@@ -339,7 +334,7 @@ fn format_match_lines(lines: &[OutputLine], cleaning: &mut LineCleaner) -> Strin
             text,
             "{:>6}{mark}\t{}",
             line.number,
-            cleaning.clean_line(&line.text)
+            cleaning.clean(&line.text)
         );
         last = Some(line.number);
     }

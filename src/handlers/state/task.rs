@@ -61,7 +61,7 @@ impl Tool for Task {
         };
         DeclaredAccess {
             starts_call: self.tool.as_ref().map(started),
-            ..DeclaredAccess::no_access()
+            ..DeclaredAccess::none()
         }
     }
 

@@ -63,7 +63,7 @@ impl Tool for TaskOutput {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     /// Converts `block`, which says whether to wait. A caller that wants to wait longer than one call can ask again.
@@ -112,7 +112,7 @@ impl Tool for TaskOutput {
         // The output is on disk.
         tokio::task::spawn_blocking(move || asked.task_reply(&name, view, &outputs))
             .await
-            .map_err(|error| ToolError::internal_error(format!("TaskOutput: {error}")))
+            .map_err(|error| ToolError::internal(format!("TaskOutput: {error}")))
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct InstallCanvasPackage {
 
 impl InstallCanvasPackage {
     /// Returns the canvas's id. A name that is no id is one for people.
-    fn canvas_id(&self) -> &str {
+    fn id(&self) -> &str {
         let name = self.name.as_deref();
         let name = name.filter(|name| check_package_id("name", name).is_ok());
         let id = self.workspace_id.as_deref().or(name);
@@ -64,18 +64,18 @@ impl Tool for InstallCanvasPackage {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     fn describe(&self) -> CallDescription {
-        let title = CallTitle::from_sentence(format!("Install the canvas {:?}", self.canvas_id()));
+        let title = CallTitle::from_sentence(format!("Install the canvas {:?}", self.id()));
         CallDescription::with_title(title)
     }
 
     async fn run(self, _cx: &ToolContext, deps: &StoreDeps) -> Result<ToolReply, ToolError> {
         let package = CanvasPackage {
             package: self.package_id.clone(),
-            id: self.canvas_id().to_owned(),
+            id: self.id().to_owned(),
             dependencies: self.dependencies.clone().unwrap_or_default(),
             source: self.source.clone(),
             version: self.version.clone(),

@@ -73,7 +73,7 @@ impl Tool for InstallPluginPackage {
 
     fn access(&self) -> DeclaredAccess {
         let why = describe_plugin_package(&self.to_package());
-        DeclaredAccess::no_access().asking_owner(why)
+        DeclaredAccess::none().asking_owner(why)
     }
 
     fn describe(&self) -> CallDescription {

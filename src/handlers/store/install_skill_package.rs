@@ -55,14 +55,14 @@ impl Tool for InstallSkillPackage {
     fn access(&self) -> DeclaredAccess {
         let secrets = list_skill_secrets(&self.markdown);
         if secrets.is_empty() {
-            return DeclaredAccess::no_access();
+            return DeclaredAccess::none();
         }
         let names: String = secrets.join(", ").chars().take(500).collect();
         let why = format!(
             "it installs the skill {:?}, whose commands get these secrets of yours: {names}",
             self.skill_id
         );
-        DeclaredAccess::no_access().asking_owner(why)
+        DeclaredAccess::none().asking_owner(why)
     }
 
     fn describe(&self) -> CallDescription {

@@ -46,7 +46,7 @@ impl Tool for InstallThemePackage {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     fn describe(&self) -> CallDescription {

@@ -44,7 +44,7 @@ impl StoreDeps {
         let packages = self.packages.clone();
         let changed = tokio::task::spawn_blocking(move || change(&packages)).await;
         changed
-            .map_err(|panicked| ToolError::internal_error(panicked.to_string()))?
+            .map_err(|panicked| ToolError::internal(panicked.to_string()))?
             .map_err(|error| package_error(&error))
     }
 

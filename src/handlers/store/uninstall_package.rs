@@ -35,7 +35,7 @@ enum PackageType {
 
 impl PackageType {
     /// Returns the kind of package; a mod is none.
-    fn package_kind(self) -> Option<PackageKind> {
+    fn kind(self) -> Option<PackageKind> {
         match self {
             Self::Skill => Some(PackageKind::Skill),
             Self::Theme => Some(PackageKind::Theme),
@@ -58,11 +58,11 @@ impl Tool for UninstallPackage {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     fn describe(&self) -> CallDescription {
-        let title = match self.r#type.package_kind() {
+        let title = match self.r#type.kind() {
             Some(kind) => format!("Uninstall the {} {:?}", kind.as_str(), self.local_id),
             None => format!("Uninstall the mod {:?}", self.local_id),
         };
@@ -70,7 +70,7 @@ impl Tool for UninstallPackage {
     }
 
     async fn run(self, _cx: &ToolContext, deps: &StoreDeps) -> Result<ToolReply, ToolError> {
-        let Some(kind) = self.r#type.package_kind() else {
+        let Some(kind) = self.r#type.kind() else {
             let note = "A mod is not uninstalled. SelfModRevert takes back what it changed.";
             let reply = json!({"uninstalled": false, "requiresRevert": true, "note": note});
             return Ok(reply.into());
@@ -85,9 +85,7 @@ impl Tool for UninstallPackage {
         }
         let (id, package) = (self.local_id, self.package_id);
         let receipt = deps
-            .change_packages(move |packages| {
-                packages.uninstall_package(kind, &id, package.as_deref())
-            })
+            .change_packages(move |packages| packages.uninstall(kind, &id, package.as_deref()))
             .await?;
         let (word, id) = (kind.as_str(), receipt.id);
         let note =

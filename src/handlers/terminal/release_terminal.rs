@@ -32,7 +32,7 @@ impl Tool for ReleaseTerminal {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     async fn run(self, cx: &ToolContext, deps: &TerminalDeps) -> Result<ToolReply, ToolError> {
@@ -44,7 +44,7 @@ impl Tool for ReleaseTerminal {
                 .await?;
         }
         let last = deps.query_state(&lasting).await?;
-        if deps.board.remove_terminal(&lasting) {
+        if deps.board.remove(&lasting) {
             deps.terminals.release_terminal(&lasting.terminal).await?;
         }
         let mut meta = output_meta_with_handle(&last);

@@ -113,8 +113,8 @@ async fn start_lasting(
     }
     deps.board.evict_finished(deps.terminals.as_ref()).await?;
     let guard = TerminalGuard::create_guarded(&deps.terminals, create).await?;
-    end_change_with_command(cx, &deps.terminals, guard.terminal_id());
-    let lasting = deps.board.add_terminal(cx, guard.into_open_terminal());
+    end_change_with_command(cx, &deps.terminals, guard.id());
+    let lasting = deps.board.add(cx, guard.into_open());
     let pid = lasting
         .pid
         .map(|pid| format!(" (pid {pid})"))

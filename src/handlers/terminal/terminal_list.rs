@@ -40,7 +40,7 @@ struct TerminalListState {
 
 impl TerminalList {
     /// Adds a terminal of a conversation and gives it an id.
-    pub(super) fn add_terminal(&self, cx: &ToolContext, open: OpenTerminal) -> LastingTerminal {
+    pub(super) fn add(&self, cx: &ToolContext, open: OpenTerminal) -> LastingTerminal {
         let mut listed = self.listed.lock();
         let name = TerminalId::from_number(listed.given);
         listed.given += 1;
@@ -84,12 +84,12 @@ impl TerminalList {
     }
 
     /// Returns all terminals, of all conversations.
-    pub(super) fn all_terminals(&self) -> Vec<LastingTerminal> {
+    pub(super) fn all(&self) -> Vec<LastingTerminal> {
         self.listed.lock().terminals.clone()
     }
 
     /// Removes a terminal. Returns whether it was listed; only the caller that gets true must release it.
-    pub(super) fn remove_terminal(&self, lasting: &LastingTerminal) -> bool {
+    pub(super) fn remove(&self, lasting: &LastingTerminal) -> bool {
         let mut listed = self.listed.lock();
         let before = listed.terminals.len();
         listed.terminals.retain(|other| other.name != lasting.name);
@@ -104,7 +104,7 @@ impl TerminalList {
         &self,
         client: &dyn TerminalClient,
     ) -> Result<(), ToolError> {
-        let all = self.all_terminals();
+        let all = self.all();
         let mut surplus = (all.len() + 1).saturating_sub(MAX_TERMINALS);
         for lasting in all {
             if surplus == 0 {
@@ -112,7 +112,7 @@ impl TerminalList {
             }
             let query = OutputQuery::state_only(&lasting.terminal);
             let state = client.terminal_output(query).await;
-            if !state.is_ok_and(|now| has_live_output(&now)) && self.remove_terminal(&lasting) {
+            if !state.is_ok_and(|now| has_live_output(&now)) && self.remove(&lasting) {
                 client.abandon_terminal(lasting.terminal);
                 surplus -= 1;
             }

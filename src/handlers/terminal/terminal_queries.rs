@@ -25,7 +25,7 @@ impl TerminalDeps {
         &self,
         lasting: &LastingTerminal,
     ) -> Result<TerminalOutput, ToolError> {
-        let query = OutputQuery::whole_output(&lasting.terminal);
+        let query = OutputQuery::whole(&lasting.terminal);
         self.terminals.terminal_output(query).await
     }
 

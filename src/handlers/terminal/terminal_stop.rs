@@ -13,7 +13,7 @@ pub async fn end_terminals(
     client: &dyn TerminalClient,
     only: Option<&str>,
 ) -> Vec<Result<String, String>> {
-    let terminals = list.all_terminals().into_iter();
+    let terminals = list.all().into_iter();
     let wanted = terminals.filter(|terminal| only.is_none_or(|id| terminal.name.as_str() == id));
     let ended = join_all(wanted.map(|terminal| end_terminal(client, terminal))).await;
     ended.into_iter().flatten().collect()

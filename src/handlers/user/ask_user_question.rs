@@ -69,7 +69,7 @@ impl Tool for AskUserQuestion {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     /// Accepts one question without its list, options as plain texts, and `multi_select`.

@@ -85,7 +85,7 @@ impl Tool for CollectSignals {
     fn access(&self) -> DeclaredAccess {
         DeclaredAccess {
             unnamed: Some("the owner's browsers, shells, projects, programs and notes"),
-            ..DeclaredAccess::no_access()
+            ..DeclaredAccess::none()
         }
     }
 
@@ -220,7 +220,7 @@ async fn use_consents<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, HomeError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let done = tokio::task::spawn_blocking(work).await;
-    let done = done.map_err(|panicked| ToolError::internal_error(panicked.to_string()))?;
+    let done = done.map_err(|panicked| ToolError::internal(panicked.to_string()))?;
     done.map_err(|error| {
         tracing::error!(%error, "the owner's consents cannot be used");
         let text = "The owner's consents cannot be read or written just now, so nothing was read. The owner sees why with \

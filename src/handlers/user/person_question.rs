@@ -74,7 +74,7 @@ impl UserDeps {
         until: Instant,
     ) -> Result<QuestionEnd, ToolError> {
         let choices = editor_choices(&question.input);
-        let observed = cx.follower.observed_call();
+        let observed = cx.follower.observed();
         let asked_in_editor = observed.zip(choices.as_ref());
         let title = question.title.clone();
         let in_editor = async {

@@ -59,7 +59,7 @@ impl Tool for RequestCredential {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     async fn run(self, cx: &ToolContext, deps: &UserDeps) -> Result<ToolReply, ToolError> {
@@ -181,7 +181,7 @@ impl RequestCredential {
             cx.request.to_string(),
         );
         let reading = tokio::task::spawn_blocking(move || {
-            let stored = secrets.list_secrets()?;
+            let stored = secrets.list()?;
             Ok(stored.iter().any(|entry| {
                 entry.name == name
                     && entry
@@ -192,7 +192,7 @@ impl RequestCredential {
         });
         let found: Result<bool, punie_home::HomeError> = reading
             .await
-            .map_err(|panicked| ToolError::internal_error(panicked.to_string()))?;
+            .map_err(|panicked| ToolError::internal(panicked.to_string()))?;
         found.map_err(|error| {
             tracing::error!(%error, "the owner's secrets cannot be read");
             let text = "The owner's secrets cannot be used just now. The owner sees why with `punie-runner secrets list`.";

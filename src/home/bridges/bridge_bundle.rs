@@ -42,7 +42,7 @@ pub(super) struct BridgeBundle {
 
 impl BridgeBundle {
     /// Lists and checks a bundle; an error is a part of a sentence.
-    pub fn open_bundle(source: &Path) -> Result<Self, String> {
+    pub fn open(source: &Path) -> Result<Self, String> {
         let meta = fs::symlink_metadata(source).map_err(|error| error.to_string())?;
         if meta.is_file() {
             let name = source.file_name().unwrap_or_default();
@@ -176,7 +176,7 @@ pub(super) fn hash_code(code: &Path) -> Result<String, String> {
         files: 100_000,
         bytes: 1 << 30,
     };
-    DocumentTree::list_within(code, "", limits)?.hash_tree()
+    DocumentTree::list_within(code, "", limits)?.content_hash()
 }
 
 #[cfg(test)]
@@ -190,7 +190,7 @@ mod tests {
             fs::create_dir_all(path.parent().expect("one")).expect("made");
             fs::write(path, text).expect("written");
         }
-        let opened = BridgeBundle::open_bundle(folder.path());
+        let opened = BridgeBundle::open(folder.path());
         opened.expect_err("refused")
     }
 
@@ -222,16 +222,16 @@ mod tests {
         for name in ["bundle/bridge.js", "bundle/lib/key.js"] {
             fs::write(at(name), "own").expect("written");
         }
-        let bundle = BridgeBundle::open_bundle(&at("bundle")).expect("usable");
+        let bundle = BridgeBundle::open(&at("bundle")).expect("usable");
         // Exchanged after it was looked at.
         fs::remove_dir_all(at("bundle/lib")).expect("removed");
         symlink(at("secret"), at("bundle/lib")).expect("a link");
         if cfg!(target_os = "linux") {
             bundle.copy_to(&at("copy")).expect_err("a link on the way");
         }
-        let why = BridgeBundle::open_bundle(&at("bundle")).expect_err("a link");
+        let why = BridgeBundle::open(&at("bundle")).expect_err("a link");
         assert!(why.contains("link"), "{why}");
         symlink(at("bundle"), at("alias")).expect("a link");
-        BridgeBundle::open_bundle(&at("alias")).expect_err("a link itself");
+        BridgeBundle::open(&at("alias")).expect_err("a link itself");
     }
 }

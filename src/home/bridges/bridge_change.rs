@@ -42,7 +42,7 @@ impl BridgeStore {
     ///
     /// # Errors
     /// [`BridgeError`] for a name or a bundle that cannot be used, and while another process deploys.
-    pub fn stage_bridge(
+    pub fn stage(
         &self,
         name: &str,
         source: &Path,
@@ -50,7 +50,7 @@ impl BridgeStore {
     ) -> Result<StagedBridge, BridgeError> {
         let folders = self.folders(name)?;
         let unusable = |why: String| BridgeError::Unusable(format!("{}: {why}", source.display()));
-        let bundle = BridgeBundle::open_bundle(source).map_err(unusable)?;
+        let bundle = BridgeBundle::open(source).map_err(unusable)?;
         let pins = bundle.package.merge_pins(dependencies);
         let pins = pins.map_err(BridgeError::Unusable)?;
         let state = self.read_state()?;

@@ -42,7 +42,7 @@ impl BridgeFolders {
     ///
     /// # Errors
     /// [`HomeError`] when they cannot be created.
-    pub fn create_own_folders(&self) -> Result<(), HomeError> {
+    pub fn create_own(&self) -> Result<(), HomeError> {
         for folder in [self.root.clone(), self.data_dir(), self.home_dir()] {
             ensure_dir(&folder, FolderAccess::OwnerOnly)?;
         }

@@ -122,17 +122,17 @@ impl BridgeStore {
     ///
     /// # Errors
     /// [`BridgeError`] for what is no name, and when the lock cannot be written.
-    pub fn try_lock_bridge(&self, name: &str) -> Result<Option<BridgeLock>, BridgeError> {
+    pub fn try_lock(&self, name: &str) -> Result<Option<BridgeLock>, BridgeError> {
         self.folders(name)?;
-        self.try_lock(&format!("{name}.run")).map_err(Into::into)
+        self.try_lock_file(&format!("{name}.run")).map_err(Into::into)
     }
 
     /// Takes the right to stage a change; `None` while another process has it.
     pub(super) fn try_lock_staging(&self) -> Result<Option<BridgeLock>, HomeError> {
-        self.try_lock("staging.lock")
+        self.try_lock_file("staging.lock")
     }
 
-    fn try_lock(&self, file_name: &str) -> Result<Option<BridgeLock>, HomeError> {
+    fn try_lock_file(&self, file_name: &str) -> Result<Option<BridgeLock>, HomeError> {
         let path = self.folder.join(file_name);
         let file = open_lock_file(&path).map_err(HomeError::unwritable(&path))?;
         match file.try_lock() {

@@ -28,7 +28,7 @@ impl IdentityMapStore {
     /// # Errors
     /// [`HomeError`], when the map cannot be read or written.
     pub fn prepare_text_aliases(&self, people: &[NamedPerson]) -> Result<TextAliases, HomeError> {
-        let mut map = self.read_or_create_map()?;
+        let mut map = self.read_or_create()?;
         let mut without_alias = Vec::new();
         for person in people {
             let texts = std::iter::once(&person.name).chain(&person.identifiers);
@@ -60,16 +60,16 @@ impl IdentityMapStore {
     }
 
     /// Reads the map; without one, creates one without people.
-    fn read_or_create_map(&self) -> Result<StoredMap, HomeError> {
-        if let Some(map) = self.read_map()? {
+    fn read_or_create(&self) -> Result<StoredMap, HomeError> {
+        if let Some(map) = self.read()? {
             return Ok(map);
         }
         let _changing = runner_lock::lock_exclusively(&self.lock)?;
-        if let Some(map) = self.read_map()? {
+        if let Some(map) = self.read()? {
             return Ok(map);
         }
         let map = new_map();
-        self.write_map(&map)?;
+        self.write(&map)?;
         Ok(map)
     }
 }

@@ -141,12 +141,12 @@ impl IdentityMapStore {
     pub fn add_person(&self, person: &NewPerson) -> Result<ListedPerson, IdentityMapError> {
         let wanted = checked_identifiers(person).map_err(IdentityMapError::Refused)?;
         let _changing = runner_lock::lock_exclusively(&self.lock)?;
-        let mut map = self.read_map()?.unwrap_or_else(new_map);
+        let mut map = self.read()?.unwrap_or_else(new_map);
         let changed = map
             .add_identifiers(&wanted)
             .map_err(IdentityMapError::Refused)?;
         let listed = map.people[changed].to_listed();
-        self.write_map(&map)?;
+        self.write(&map)?;
         Ok(listed)
     }
 
@@ -156,14 +156,14 @@ impl IdentityMapStore {
     /// [`HomeError`], when the map cannot be read or written.
     pub fn remove_person(&self, name: &str) -> Result<Option<ListedPerson>, HomeError> {
         let _changing = runner_lock::lock_exclusively(&self.lock)?;
-        let Some(mut map) = self.read_map()? else {
+        let Some(mut map) = self.read()? else {
             return Ok(None);
         };
         let Some(at) = map.people.iter().position(|person| person.is_called(name)) else {
             return Ok(None);
         };
         let removed = map.people.remove(at).to_listed();
-        self.write_map(&map)?;
+        self.write(&map)?;
         Ok(Some(removed))
     }
 
@@ -172,7 +172,7 @@ impl IdentityMapStore {
     /// # Errors
     /// [`HomeError`], when the map cannot be read.
     pub fn list_people(&self) -> Result<Option<Vec<ListedPerson>>, HomeError> {
-        let map = self.read_map()?;
+        let map = self.read()?;
         Ok(map.map(|map| map.people.iter().map(StoredPerson::to_listed).collect()))
     }
 
@@ -181,13 +181,13 @@ impl IdentityMapStore {
     /// # Errors
     /// As above.
     pub fn load_aliases(&self) -> Result<Option<PersonAliases>, HomeError> {
-        let Some(map) = self.read_map()? else {
+        let Some(map) = self.read()? else {
             return Ok(None);
         };
         map.to_aliases().map(Some).map_err(|why| self.damaged(why))
     }
 
-    pub(super) fn read_map(&self) -> Result<Option<StoredMap>, HomeError> {
+    pub(super) fn read(&self) -> Result<Option<StoredMap>, HomeError> {
         let sealed = self.file.read().map_err(|error| match error {
             HomeError::Damaged { why, .. } => self.damaged(why),
             other => other,
@@ -206,7 +206,7 @@ impl IdentityMapStore {
     }
 
     /// Writes the map. Called under the lock and after a successful read, so that no unreadable map is replaced.
-    pub(super) fn write_map(&self, map: &StoredMap) -> Result<(), HomeError> {
+    pub(super) fn write(&self, map: &StoredMap) -> Result<(), HomeError> {
         let key = match self.key.read_sealing_key()? {
             Some(key) => key,
             None => self.key.create_sealing_key()?,

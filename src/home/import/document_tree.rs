@@ -48,7 +48,7 @@ enum TreeContent {
 
 impl DocumentTree {
     /// Lists the files of a document. One without a folder of its own is a single file, which gets `file_name`.
-    pub(crate) fn list_document(root: &Path, file_name: &str) -> Result<Self, String> {
+    pub(crate) fn list(root: &Path, file_name: &str) -> Result<Self, String> {
         let limits = TreeLimits {
             files: MAX_FILES,
             bytes: MAX_BYTES,
@@ -56,7 +56,7 @@ impl DocumentTree {
         Self::list_within(root, file_name, limits)
     }
 
-    /// As [`DocumentTree::list_document`], within other limits.
+    /// As [`DocumentTree::list`], within other limits.
     pub(crate) fn list_within(
         root: &Path,
         file_name: &str,
@@ -80,7 +80,7 @@ impl DocumentTree {
     }
 
     /// Returns the hash of all paths, contents, links and execute permissions.
-    pub(crate) fn hash_tree(&self) -> Result<String, String> {
+    pub(crate) fn content_hash(&self) -> Result<String, String> {
         let mut hasher = Sha256::new();
         for file in &self.files {
             let path = file.within.as_os_str().as_encoded_bytes();

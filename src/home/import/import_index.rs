@@ -31,13 +31,13 @@ pub(super) struct ImportIndex {
 
 impl ImportIndex {
     /// Reads the index; an empty one if there is none.
-    pub(super) fn read_index(home: &Home) -> Result<Self, HomeError> {
+    pub(super) fn read(home: &Home) -> Result<Self, HomeError> {
         let file = StateFile::new(home.import_index_file());
         file.read().map(Option::unwrap_or_default)
     }
 
     /// Replaces the index in one step.
-    pub(super) fn write_index(&self, home: &Home) -> Result<(), HomeError> {
+    pub(super) fn write(&self, home: &Home) -> Result<(), HomeError> {
         StateFile::new(home.import_index_file()).write(self)
     }
 
@@ -53,7 +53,7 @@ impl ImportIndex {
 
 /// Returns the sources of the imported documents by id, for lists. An index that cannot be read has none.
 pub fn list_import_sources(home: &Home, kind: DocumentKind) -> BTreeMap<String, String> {
-    let mut index = ImportIndex::read_index(home).unwrap_or_default();
+    let mut index = ImportIndex::read(home).unwrap_or_default();
     let records = std::mem::take(index.records(kind));
     let source = |(id, record): (String, ImportRecord)| (id, record.source);
     records.into_iter().map(source).collect()

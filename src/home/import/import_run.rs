@@ -71,7 +71,7 @@ impl<'a> DocumentImport<'a> {
     ///
     /// # Errors
     /// The home cannot be written, its index is damaged, or another import runs.
-    pub fn begin_import(
+    pub fn begin(
         home: &'a Home,
         kind: DocumentKind,
         options: ImportOptions,
@@ -84,7 +84,7 @@ impl<'a> DocumentImport<'a> {
             return Err(HomeError::unwritable(&lock_file)(busy));
         }
         let folder = kind.folder(home);
-        let staging = Staging::create_staging(&folder).map_err(HomeError::unwritable(&folder))?;
+        let staging = Staging::create(&folder).map_err(HomeError::unwritable(&folder))?;
         let fetched = home.import_fetched_dir();
         remove_if_exists(&fetched)
             .and_then(|()| create_private_folder(&fetched))
@@ -94,7 +94,7 @@ impl<'a> DocumentImport<'a> {
             kind,
             options,
             help,
-            index: ImportIndex::read_index(home)?,
+            index: ImportIndex::read(home)?,
             staging,
             taken: BTreeMap::new(),
             staged: Vec::new(),
@@ -107,28 +107,25 @@ impl<'a> DocumentImport<'a> {
     ///
     /// # Errors
     /// The home cannot be written.
-    pub fn import_sources(
-        mut self,
-        sources: &[ImportSource],
-    ) -> Result<Vec<ImportLine>, HomeError> {
+    pub fn run(mut self, sources: &[ImportSource]) -> Result<Vec<ImportLine>, HomeError> {
         for source in sources {
             match self.search_source(source) {
                 Ok(found) => {
                     for document in found {
-                        self.consider_document(source, &document);
+                        self.consider(source, &document);
                     }
                 }
                 Err(why) => self.add_line("", ImportResult::Refused, source, "", Some(why)),
             }
         }
-        self.finish_import()
+        self.finish()
     }
 
     /// Updates the imported documents, or those with these ids, from their sources.
     ///
     /// # Errors
     /// The home cannot be written.
-    pub fn update_documents(mut self, ids: &[String]) -> Result<Vec<ImportLine>, HomeError> {
+    pub fn update(mut self, ids: &[String]) -> Result<Vec<ImportLine>, HomeError> {
         let records = self.index.records(self.kind).clone();
         let mut by_source: BTreeMap<String, Vec<(String, ImportRecord)>> = BTreeMap::new();
         for (id, record) in records {
@@ -140,7 +137,7 @@ impl<'a> DocumentImport<'a> {
             }
         }
         for (text, documents) in by_source {
-            let searched = ImportSource::parse_source(&text)
+            let searched = ImportSource::parse(&text)
                 .and_then(|source| Ok((self.search_source(&source)?, source)));
             for (id, record) in documents {
                 let gone = |why: String| (ImportResult::Gone, Some(why));
@@ -161,7 +158,7 @@ impl<'a> DocumentImport<'a> {
                             Some(document) => {
                                 let mut document = document.clone();
                                 document.id = Ok(id.clone());
-                                self.consider_document(source, &document);
+                                self.consider(source, &document);
                                 continue;
                             }
                             None => {
@@ -179,7 +176,7 @@ impl<'a> DocumentImport<'a> {
                 });
             }
         }
-        self.finish_import()
+        self.finish()
     }
 
     /// Fetches a source and finds its documents.
@@ -223,11 +220,11 @@ impl<'a> DocumentImport<'a> {
     }
 
     /// Compares a document with the one in the home, and stages it if it is to be put there.
-    fn consider_document(&mut self, source: &ImportSource, document: &FoundDocument) {
+    fn consider(&mut self, source: &ImportSource, document: &FoundDocument) {
         let path = &document.within;
         let compared = document.id.clone().and_then(|id| {
-            let tree = DocumentTree::list_document(&document.root, self.kind.file_name())?;
-            Ok((id, tree.hash_tree()?, tree))
+            let tree = DocumentTree::list(&document.root, self.kind.file_name())?;
+            Ok((id, tree.content_hash()?, tree))
         });
         let (id, hash, tree) = match compared {
             Ok(compared) => compared,
@@ -257,7 +254,7 @@ impl<'a> DocumentImport<'a> {
                 known.hash.clone_from(&record.hash);
                 (ImportResult::Unchanged, None)
             }
-            Ok(result) => match self.stage_document(&id, &tree, record) {
+            Ok(result) => match self.stage(&id, &tree, record) {
                 Ok(flaws) => (result, Some(flaws).filter(|flaws| !flaws.is_empty())),
                 Err(why) => (ImportResult::Refused, Some(why)),
             },
@@ -272,8 +269,8 @@ impl<'a> DocumentImport<'a> {
         if fs::symlink_metadata(&installed).is_err() {
             return Ok(ImportResult::Imported);
         }
-        let current = DocumentTree::list_document(&installed, self.kind.file_name())
-            .and_then(|tree| tree.hash_tree());
+        let current = DocumentTree::list(&installed, self.kind.file_name())
+            .and_then(|tree| tree.content_hash());
         if current.as_ref() == Ok(&new.hash) {
             return Ok(ImportResult::Unchanged);
         }
@@ -293,7 +290,7 @@ impl<'a> DocumentImport<'a> {
     }
 
     /// Copies and checks a document. Returns its flaws as one text.
-    fn stage_document(
+    fn stage(
         &mut self,
         id: &str,
         tree: &DocumentTree,
@@ -302,8 +299,8 @@ impl<'a> DocumentImport<'a> {
         let copy = self.staging.copy_path(id);
         let checked = tree.copy_tree(&copy).and_then(|()| {
             failpoint::reach_of("import.copied", id);
-            let copied = DocumentTree::list_document(&copy, self.kind.file_name())?;
-            if copied.hash_tree()? != record.hash {
+            let copied = DocumentTree::list(&copy, self.kind.file_name())?;
+            if copied.content_hash()? != record.hash {
                 return Err("it changed while it was copied. Import it again".to_owned());
             }
             match self.kind {
@@ -332,10 +329,10 @@ impl<'a> DocumentImport<'a> {
     }
 
     /// Puts the staged documents in place, and writes the index.
-    fn finish_import(mut self) -> Result<Vec<ImportLine>, HomeError> {
+    fn finish(mut self) -> Result<Vec<ImportLine>, HomeError> {
         let folder = self.kind.folder(self.home);
         if !self.options.dry_run {
-            let before = ImportIndex::read_index(self.home)?;
+            let before = ImportIndex::read(self.home)?;
             self.staging
                 .sync_copies()
                 .map_err(HomeError::unwritable(&folder))?;
@@ -358,7 +355,7 @@ impl<'a> DocumentImport<'a> {
                 }
             }
             if self.index != before {
-                self.index.write_index(self.home)?;
+                self.index.write(self.home)?;
             }
             failpoint::reach("import.indexed");
         }

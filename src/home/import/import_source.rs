@@ -26,7 +26,7 @@ impl ImportSource {
     ///
     /// # Errors
     /// The reason why it is none, as a sentence.
-    pub fn parse_source(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text.contains("://") || is_scp_address(text) {
             return check_address(text).map(|()| Self::Repository(text.to_owned()));
         }
@@ -123,7 +123,7 @@ mod tests {
             "git@example.com:team/skills.git",
             "file:///srv/skills",
         ] {
-            let source = ImportSource::parse_source(fine).expect(fine);
+            let source = ImportSource::parse(fine).expect(fine);
             assert_eq!(source.root_name(), "skills", "{fine}");
             assert_eq!(source.as_text(), fine);
         }
@@ -137,7 +137,7 @@ mod tests {
             "-a@b:c",
             "/no/such/path",
         ] {
-            ImportSource::parse_source(bad).expect_err(bad);
+            ImportSource::parse(bad).expect_err(bad);
         }
     }
 }

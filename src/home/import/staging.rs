@@ -24,7 +24,7 @@ pub(super) struct Staging {
 
 impl Staging {
     /// Removes what an import that was killed left, and creates the folder.
-    pub(super) fn create_staging(documents: &Path) -> io::Result<Self> {
+    pub(super) fn create(documents: &Path) -> io::Result<Self> {
         let folder = documents.join(FOLDER);
         let staging = Self {
             documents: documents.to_owned(),
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn what_a_killed_import_left_is_put_back_or_removed() {
         let dir = tempfile::tempdir().expect("a folder");
-        let staging = Staging::create_staging(dir.path()).expect("made");
+        let staging = Staging::create(dir.path()).expect("made");
         for folder in [
             staging.aside().join("gone"),
             staging.aside().join("there"),
@@ -144,7 +144,7 @@ mod tests {
             fs::create_dir(folder).expect("made");
         }
         fs::create_dir(dir.path().join("there")).expect("made");
-        let next = Staging::create_staging(dir.path()).expect("made");
+        let next = Staging::create(dir.path()).expect("made");
         assert!(
             dir.path().join("gone").is_dir(),
             "it was moved aside, and nothing came"
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_copy_takes_the_place_of_what_is_there() {
         let dir = tempfile::tempdir().expect("a folder");
-        let staging = Staging::create_staging(dir.path()).expect("made");
+        let staging = Staging::create(dir.path()).expect("made");
         for text in ["one", "two"] {
             fs::create_dir(staging.copy_path("a")).expect("made");
             fs::write(staging.copy_path("a").join("f"), text).expect("written");

@@ -198,7 +198,7 @@ impl StagedFiles {
     }
 
     /// Returns the staged files that differ from the real ones of their first staging.
-    pub fn changed_files(&self) -> impl Iterator<Item = (&String, &StagedFile)> {
+    pub fn changed(&self) -> impl Iterator<Item = (&String, &StagedFile)> {
         self.files
             .iter()
             .filter(|(_, staged)| staged.base != staged.content)

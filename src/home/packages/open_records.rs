@@ -62,7 +62,7 @@ impl<'a> OpenRecords<'a> {
     /// Records a change, makes it, and records that it is complete.
     pub(super) fn make_change(&mut self, change: PendingChange) -> Result<(), PackageError> {
         self.records.pending = Some(change);
-        self.write_records()?;
+        self.write()?;
         failpoint::reach("packages.recorded");
         match self.finish_pending()? {
             None => Ok(()),
@@ -104,13 +104,13 @@ impl<'a> OpenRecords<'a> {
                 return Err(HomeError::unwritable(&folder)(error).into());
             }
         };
-        self.write_records()?;
+        self.write()?;
         failpoint::reach("packages.complete");
         self.remove_leftovers()?;
         Ok(failure)
     }
 
-    fn write_records(&self) -> Result<(), HomeError> {
+    fn write(&self) -> Result<(), HomeError> {
         self.file.write(&self.records)
     }
 
@@ -118,7 +118,7 @@ impl<'a> OpenRecords<'a> {
         let before = self.records.removed.len();
         self.records.removed.retain(|one| !is_expired(one.at_ms));
         if self.records.removed.len() < before {
-            self.write_records()?;
+            self.write()?;
         }
         Ok(())
     }

@@ -136,7 +136,7 @@ impl PackageStore {
                 Some(removed_package(present, true)?)
             }
         };
-        self.stage_package(new)?;
+        self.stage(new)?;
         failpoint::reach("packages.staged");
         let result = match &replaced {
             Some(_) => InstallResult::Updated,
@@ -156,7 +156,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// No package installed it, another package did, or the home cannot be written.
-    pub fn uninstall_package(
+    pub fn uninstall(
         &self,
         kind: PackageKind,
         id: &str,
@@ -200,11 +200,7 @@ impl PackageStore {
     ///
     /// # Errors
     /// None was removed, something is there, or the home cannot be written.
-    pub fn restore_package(
-        &self,
-        kind: PackageKind,
-        id: &str,
-    ) -> Result<InstalledPackage, PackageError> {
+    pub fn restore(&self, kind: PackageKind, id: &str) -> Result<InstalledPackage, PackageError> {
         let mut open = self.lock_records()?;
         let path = self.checked_path(kind, id)?;
         let word = kind.as_str();
@@ -269,7 +265,7 @@ impl PackageStore {
     }
 
     /// Writes a package into the staging folder, and checks that the runner can load it.
-    fn stage_package(&self, new: &NewPackage) -> Result<(), PackageError> {
+    fn stage(&self, new: &NewPackage) -> Result<(), PackageError> {
         let folder = self.home.package_staging_dir();
         let staged = folder.join(new.kind.file_name(&new.id));
         let written = match new.kind {

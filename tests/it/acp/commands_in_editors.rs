@@ -468,7 +468,7 @@ async fn names_are_counted_over_both_kinds_and_each_finds_its_side() {
             .wait_for_terminal_exit(&open.id)
             .await
             .expect("it ends");
-        let query = punie_host::terminals::OutputQuery::whole_output(&open.id);
+        let query = punie_host::terminals::OutputQuery::whole(&open.id);
         let printed = bench
             .overlay
             .terminal_output(query.clone())

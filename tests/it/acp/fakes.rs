@@ -161,7 +161,7 @@ async fn calls_are_recorded_in_order_and_go_wrong_when_they_shall() {
         fake.discover_tools("s-7".into())
             .await
             .expect("a catalog")
-            .tool_descriptors()[0]
+            .descriptors()[0]
             .name,
         "rename"
     );

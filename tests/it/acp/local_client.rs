@@ -159,7 +159,7 @@ async fn it_has_no_extensions_and_knows_who_is_connected() {
             .discover_tools("s".into())
             .await
             .expect("a catalog")
-            .tool_descriptors()
+            .descriptors()
             .is_empty()
     );
     let nothing =

@@ -160,7 +160,7 @@ impl EditorBench {
         tool: &str,
         args: &Value,
     ) -> Option<Arc<dyn ObservedCall>> {
-        let entry = self.registry.find_tool(tool).expect("a tool");
+        let entry = self.registry.find(tool).expect("a tool");
         self.editors.observe_call(CallView {
             request: &cx.request,
             conversation: &cx.conversation,
@@ -168,7 +168,7 @@ impl EditorBench {
             effect: entry.effect_of_call(&args.to_string()),
             of_task: false,
             args,
-            description: &self.registry.describe_tool_call(tool, args),
+            description: &self.registry.describe_call(tool, args),
         })
     }
 

@@ -257,7 +257,7 @@ async fn a_call_whose_turn_is_over_is_served_here() {
     let turn = bench.attach(&fake, client_capabilities(true, true, true));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved");
-    turn.stop_turn().await;
+    turn.stop().await;
     assert!(
         bench
             .text("Read", file_argument(&path))

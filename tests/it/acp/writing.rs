@@ -511,7 +511,7 @@ async fn unsaved_text_is_not_written_to_the_disk_once_its_editor_is_closed() {
     let shown = bench.observed(&cx, "Edit", &json!({}));
     let place = bench
         .workspace
-        .resolve_in_workspace(&RawPath::from("a.txt"))
+        .resolve_inside(&RawPath::from("a.txt"))
         .expect("inside");
     let loaded = bench
         .overlay

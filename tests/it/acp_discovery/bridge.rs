@@ -124,7 +124,7 @@ async fn arguments_that_do_not_fit_reach_no_editor() {
     let twice = it
         .desk
         .registry()
-        .find_tool("ide_find")
+        .find("ide_find")
         .expect("there")
         .decode_call(r#"{"symbol":"a","symbol":"b"}"#);
     assert!(
@@ -165,7 +165,7 @@ async fn what_a_call_may_do_follows_from_kind_and_permission() {
     for kind in kinds {
         let entry = setup
             .registry()
-            .find_tool(&format!("ide_{kind}"))
+            .find(&format!("ide_{kind}"))
             .expect("there");
         let looks = ["read", "search", "think", "fetch"].contains(&kind);
         let effect = if looks {
@@ -189,7 +189,7 @@ async fn what_a_call_may_do_follows_from_kind_and_permission() {
             (&json!(!looks), &json!(["editor"]))
         );
     }
-    let guarded = setup.registry().find_tool("ide_guarded").expect("there");
+    let guarded = setup.registry().find("ide_guarded").expect("there");
     assert_eq!(
         (guarded.tool_spec().effect, guarded.tool_spec().always_asks),
         (ToolEffect::Executes, true)
@@ -369,7 +369,7 @@ async fn a_call_that_is_taken_back_is_given_up() {
 #[tokio::test]
 async fn without_a_turn_nothing_is_sent() {
     let it = attach_editor("search", EditorReply::This(json!("found"))).await;
-    it.turn.stop_turn().await;
+    it.turn.stop().await;
     let (code, said) = error_parts(it.call().await);
     assert_eq!(code, ErrorCode::NotFound);
     assert!(
@@ -449,7 +449,7 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
     let first = discover_editor_tools(&one.session, setup.registry(), &setup.editors).await;
     let promised = setup
         .registry()
-        .find_tool("ide_find")
+        .find("ide_find")
         .expect("there")
         .decode_call(r#"{"symbol":"a"}"#)
         .expect("the arguments fit the schema");
@@ -463,7 +463,7 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
     assert_eq!(shared, 1);
     let effect = setup
         .registry()
-        .find_tool("ide_find")
+        .find("ide_find")
         .expect("there")
         .tool_spec()
         .effect;

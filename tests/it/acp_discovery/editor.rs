@@ -221,7 +221,7 @@ impl DeviceTools {
         args: Value,
         cx: ToolContext,
     ) -> Result<ToolReply, ToolError> {
-        let entry = self.registry().find_tool(tool)?;
+        let entry = self.registry().find(tool)?;
         let ready = entry.decode_call(&args.to_string())?;
         let _followed = self.follow(tool, &cx, &args);
         ready.run_call(cx).await
@@ -234,7 +234,7 @@ impl DeviceTools {
         cx: &ToolContext,
         args: &Value,
     ) -> Option<Arc<dyn ObservedCall>> {
-        let entry = self.registry().find_tool(tool).ok()?;
+        let entry = self.registry().find(tool).ok()?;
         let (request, conversation) = (&cx.request, &cx.conversation);
         let effect = entry.tool_spec().effect;
         self.editors.observe_call(CallView {
@@ -244,7 +244,7 @@ impl DeviceTools {
             tool: entry.tool_spec(),
             effect,
             args,
-            description: &self.registry().describe_tool_call(tool, args),
+            description: &self.registry().describe_call(tool, args),
         })
     }
 }

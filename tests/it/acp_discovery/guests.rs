@@ -25,7 +25,7 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
             .collect::<Vec<_>>()
     };
     let before = own(&setup);
-    let mut changes = setup.registry().subscribe_tool_changes();
+    let mut changes = setup.registry().subscribe_changes();
     let editor = connect_editor(
         "one",
         discovery_capability(),
@@ -52,7 +52,7 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
 
     let error = setup
         .registry()
-        .find_tool("ide_fnd")
+        .find("ide_fnd")
         .map(drop)
         .expect_err("a misspelled name");
     assert!(
@@ -68,7 +68,7 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
     );
     let error = setup
         .registry()
-        .find_tool("ide_find")
+        .find("ide_find")
         .map(drop)
         .expect_err("gone");
     assert_eq!(error.stable_code(), ErrorCode::UnknownTool);
@@ -81,7 +81,7 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
 
     // A tool that is offered again is found like any other.
     let back = discover_editor_tools(&editor.session, setup.registry(), &setup.editors).await;
-    assert!(setup.registry().find_tool("ide_find").is_ok());
+    assert!(setup.registry().find("ide_find").is_ok());
     drop(back);
 }
 
@@ -102,15 +102,12 @@ async fn a_guest_hides_no_tool_of_this_device() {
     assert!(
         !setup
             .registry()
-            .subscribe_tool_changes()
+            .subscribe_changes()
             .has_changed()
             .expect("the registry lives")
     );
     for name in ["Bash", "Write"] {
-        let entry = setup
-            .registry()
-            .find_tool(name)
-            .expect("a tool of this device");
+        let entry = setup.registry().find(name).expect("a tool of this device");
         assert_eq!(entry.tool_spec().origin, "device");
         assert!(
             entry.tool_spec().effect.runs_at_most_once(),
@@ -132,7 +129,7 @@ async fn one_of_two_that_goes_leaves_the_other() {
     let origin = || {
         setup
             .registry()
-            .find_tool("ide_find")
+            .find("ide_find")
             .map(|entry| entry.tool_spec().origin.to_string())
     };
     assert_eq!(origin().expect("there"), "editor: Pad one");

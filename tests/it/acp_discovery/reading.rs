@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::editor::tool_description;
 
 fn read_catalog(tools: &Value) -> ToolCatalog {
-    ToolCatalog::parse_catalog(&json!({ "tools": tools }))
+    ToolCatalog::parse(&json!({ "tools": tools }))
 }
 
 fn tool_names(catalog: &ToolCatalog) -> Vec<&str> {
     catalog
-        .tool_descriptors()
+        .descriptors()
         .iter()
         .map(|tool| tool.name.as_str())
         .collect()
@@ -89,12 +89,12 @@ fn keys_in_camel_case_are_understood_and_an_unknown_kind_is_other() {
     let catalog = read_catalog(&json!([asks, both]));
     assert!(
         catalog
-            .tool_descriptors()
+            .descriptors()
             .iter()
             .all(|tool| tool.requires_permission),
         "either spelling can require permission"
     );
-    assert_eq!(catalog.tool_descriptors()[0].kind, "other");
+    assert_eq!(catalog.descriptors()[0].kind, "other");
 }
 
 #[test]
@@ -182,9 +182,9 @@ fn of_two_tools_of_one_name_the_first_counts() {
         tool_description("a.b", "edit")
     ]));
     assert_eq!(tool_names(&catalog), ["a/b"]);
-    assert_eq!(catalog.tool_descriptors()[0].kind, "read");
+    assert_eq!(catalog.descriptors()[0].kind, "read");
     assert_eq!(
-        catalog.tool_descriptors()[0].tool_name(),
+        catalog.descriptors()[0].name(),
         "a.b",
         "the name for callers has no slash"
     );
@@ -202,7 +202,7 @@ fn a_flood_of_tools_ends_somewhere() {
         .map(|n| tool_description(&format!("t{n}"), "read"))
         .collect();
     let catalog = read_catalog(&json!(many));
-    assert_eq!(catalog.tool_descriptors().len(), 256);
+    assert_eq!(catalog.descriptors().len(), 256);
     assert!(
         catalog_problems(&catalog).contains("the last 44 were not looked at"),
         "{}",
@@ -219,7 +219,7 @@ fn a_flood_of_tools_ends_somewhere() {
     };
     let catalog = read_catalog(&json!((0..20).map(long).collect::<Vec<_>>()));
     assert_eq!(
-        catalog.tool_descriptors().len(),
+        catalog.descriptors().len(),
         8,
         "a catalog is limited to half a megabyte"
     );
@@ -239,8 +239,8 @@ fn an_answer_that_is_no_catalog_is_told() {
         json!({"tools": {}}),
         json!("tools"),
     ] {
-        let catalog = ToolCatalog::parse_catalog(&answer);
-        assert_eq!(catalog.tool_descriptors(), []);
+        let catalog = ToolCatalog::parse(&answer);
+        assert_eq!(catalog.descriptors(), []);
         assert_eq!(
             catalog_problems(&catalog),
             "discovery: the answer has no list `tools`\n",

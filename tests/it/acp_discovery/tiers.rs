@@ -47,7 +47,7 @@ async fn the_first_tier_is_the_editors_own_catalog() {
     assert_eq!(
         setup
             .registry()
-            .find_tool("ide_rename_symbol")
+            .find("ide_rename_symbol")
             .expect("a guest")
             .tool_spec()
             .origin,
@@ -56,7 +56,7 @@ async fn the_first_tier_is_the_editors_own_catalog() {
     assert_eq!(
         setup
             .registry()
-            .find_tool("read_file")
+            .find("read_file")
             .expect("a tool of this device")
             .tool_spec()
             .origin,

@@ -291,8 +291,7 @@ fn the_first_file_changes_nothing_and_shows_the_defaults_truly() {
         (config.poll, config.limits, config.log),
         (plain.poll, plain.limits, plain.log)
     );
-    let example =
-        BackendUrl::parse_url("https://your-deployment.convex.cloud").expect("an address");
+    let example = BackendUrl::parse("https://your-deployment.convex.cloud").expect("an address");
     assert!(
         config.backend.request_key.is_some(),
         "the example of request_key is a valid key"
@@ -342,7 +341,7 @@ fn the_first_file_takes_over_what_is_known() {
     let odd = user.path("work/a \"b\"\\\u{7f}é");
     fs::create_dir(&odd).expect("made");
     let known = KnownSettings {
-        backend_url: Some(BackendUrl::parse_url("https://a.convex.cloud/").expect("an address")),
+        backend_url: Some(BackendUrl::parse("https://a.convex.cloud/").expect("an address")),
         workspaces: vec![user.path("work/b"), odd.clone()],
     };
     fs::write(user.file(), default_file::render_default_config(&known)).expect("written");

@@ -73,7 +73,7 @@ impl ConfigUser {
             Some(self.path("work/a")),
             Some(self.path("")),
         );
-        Config::load_config(&self.flags, &environment, self.rule)
+        Config::load(&self.flags, &environment, self.rule)
     }
     fn config(&self) -> Config {
         self.load().unwrap_or_else(|error| panic!("{error}"))
@@ -294,7 +294,7 @@ fn the_current_directory_counts_only_where_it_is_meant() {
     let user = user.rule(WorkspaceRule::NotNeeded);
     assert_eq!(user.config().workspaces, Vec::<PathBuf>::new());
     let nowhere = ProcessEnvironment::new([], None, Some(user.path("")));
-    Config::load_config(
+    Config::load(
         &GlobalFlags::default(),
         &nowhere,
         WorkspaceRule::OrCurrentDir,
@@ -304,13 +304,13 @@ fn the_current_directory_counts_only_where_it_is_meant() {
         workspaces: vec!["a".into()],
         ..GlobalFlags::default()
     };
-    let refused = Config::load_config(&flags, &nowhere, WorkspaceRule::Named)
+    let refused = Config::load(&flags, &nowhere, WorkspaceRule::Named)
         .expect_err("a relative path without a current directory");
     assert!(
         matches!(refused, ConfigError::NoCurrentDir { .. }),
         "{refused}"
     );
-    let refused = Config::load_config(
+    let refused = Config::load(
         &GlobalFlags::default(),
         &ProcessEnvironment::new([], None, None),
         WorkspaceRule::NotNeeded,
@@ -401,7 +401,7 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
         };
         let environment =
             ProcessEnvironment::new([], Some(user.path("work/a")), Some(user.path("")));
-        let loaded = Config::load_config(&flags, &environment, WorkspaceRule::OrCurrentDir);
+        let loaded = Config::load(&flags, &environment, WorkspaceRule::OrCurrentDir);
         assert_eq!(loaded.is_ok(), apart, "{}", home.display());
     }
 }

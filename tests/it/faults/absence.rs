@@ -106,7 +106,7 @@ impl Tool for AwaitFile {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     async fn run(self, _cx: &ToolContext, (): &()) -> Result<ToolReply, ToolError> {

@@ -45,7 +45,7 @@ impl Tool for CountEffects {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     async fn run(

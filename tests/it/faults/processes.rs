@@ -55,7 +55,7 @@ async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered(
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true);
     // The sum of these is the longest time that the stop may take.
     let graces: Duration = StopSequence::for_cancel()
-        .stop_steps()
+        .steps()
         .iter()
         .map(|rung| rung.grace)
         .sum();

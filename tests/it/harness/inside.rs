@@ -132,7 +132,7 @@ impl RunnerInProcess {
             backend: Arc::new(backend),
             journal: Journal::open_for_backend(&home.journal_file(), &backend_at)
                 .expect("a journal"),
-            audit: AuditLog::open_log(
+            audit: AuditLog::open(
                 AuditPaths::within_folder(&home.audit_dir()),
                 AuditRetention {
                     age: Duration::from_hours(24),
@@ -157,7 +157,7 @@ impl RunnerInProcess {
             catalog: Arc::new(NoApprover),
             settings,
             sleep_inhibitor: None,
-            clock: Clock::system_clock(),
+            clock: Clock::system(),
             expiry: ExpiryClock::default(),
             confinement: Arc::new(Confinement::default()),
             switches: OwnerSwitches::in_home(&home),

@@ -37,16 +37,16 @@ struct TokenFile(BackendTokens);
 
 impl TokenStore for TokenFile {
     fn load_token(&self) -> Option<Secret<String>> {
-        self.0.read_token(TokenName::Device).ok().flatten()
+        self.0.read(TokenName::Device).ok().flatten()
     }
     fn renew_token(&self) -> io::Result<Secret<String>> {
         let token = random_token();
         self.0
-            .write_token(TokenName::Device, &token)
+            .write(TokenName::Device, &token)
             .map_err(io::Error::other)?;
         Ok(token)
     }
     fn store_backend_id(&self, id: &str) -> io::Result<()> {
-        self.0.write_backend_id(id).map_err(io::Error::other)
+        self.0.write_id(id).map_err(io::Error::other)
     }
 }

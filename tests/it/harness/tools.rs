@@ -33,7 +33,7 @@ pub async fn call_with(
     cx: ToolContext,
 ) -> Result<ToolReply, ToolError> {
     registry
-        .find_tool(tool)?
+        .find(tool)?
         .decode_call(&args.to_string())?
         .run_call(cx)
         .await

@@ -60,7 +60,7 @@ fn assemble_tools(is_switched_on: bool) -> AllTools {
         scripts,
     ));
     let home = Home::open_home(&folders.path().join("home")).expect("a home");
-    let area = self_mod::SelfModArea::open_area(&home, &workspace, folders.path(), false)
+    let area = self_mod::SelfModArea::open(&home, &workspace, folders.path(), false)
         .expect("a folder of the workspace");
     let user = user_deps(&home);
     if is_switched_on {

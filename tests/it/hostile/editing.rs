@@ -72,7 +72,7 @@ async fn h38_a_content_of_two_hundred_megabytes_is_refused_and_nothing_is_left()
         let args = format!("{{\"{key}\":\"{place}\",\"content\":\"{content}\"}}");
         let refused = bench
             .tools
-            .find_tool(tool)
+            .find(tool)
             .expect("a tool")
             .decode_call(&args)
             .map(drop)

@@ -110,7 +110,7 @@ impl HostileFixture {
             search_path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
                 .collect(),
             network,
-            ..SandboxRules::minimal_rules(home.root_dir().to_owned(), home.temp_dir())
+            ..SandboxRules::minimal(home.root_dir().to_owned(), home.temp_dir())
         };
         change(&mut rules);
         let self_test = home.self_test_dir();
@@ -141,11 +141,8 @@ impl HostileFixture {
         .expect("a thread");
         terminals.enable_persistence(home.shells_dir());
         let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
-        let wrappers = HookWrappers::install_wrappers(
-            &home.hooks_dir(),
-            &git::COMMIT_HOOKS,
-            terminals.clone(),
-        );
+        let wrappers =
+            HookWrappers::install(&home.hooks_dir(), &git::COMMIT_HOOKS, terminals.clone());
         let workspace = Workspace::open_roots(&[root.join("work")]).expect("a workspace");
         let git = git::tools(GitDeps {
             workspace: workspace.clone(),

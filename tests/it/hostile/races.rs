@@ -215,7 +215,7 @@ async fn h25_a_parent_replaced_by_a_link_before_the_renaming_keeps_the_write_ins
         let name = if exists { "f" } else { "new" };
         let path = bench
             .workspace
-            .resolve_in_workspace(&RawPath::from(format!("d/{name}").as_str()))
+            .resolve_inside(&RawPath::from(format!("d/{name}").as_str()))
             .expect("inside");
         let (client, cx) = (
             LocalFiles::new(),

@@ -50,7 +50,7 @@ async fn every_way_out_of_the_self_test_is_shut_here() {
     ] {
         let setup = HostileFixture::with_rules(network, |_| {});
         assert_eq!(
-            setup.confinement.confinement_level().await,
+            setup.confinement.level().await,
             ConfinementLevel::Full,
             "{network:?}"
         );

@@ -413,7 +413,7 @@ async fn a_person_at_the_device_answers_for_a_client_without_forms() {
     let client = connects_in(&user, "other", TestClient::default()).await;
     // The first call creates the home.
     expect_failure(&client, "Read", json!({"file_path": "file"})).await;
-    let home = Home::find_home(&user.path("home")).expect("a home");
+    let home = Home::find(&user.path("home")).expect("a home");
     let _person = ApproverPresence::announce(&home).expect("announced");
     let questions = ApprovalQuestions::in_home(&home);
     let calling = client.runs("Read", json!({"file_path": "file"}));

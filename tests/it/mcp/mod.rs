@@ -85,7 +85,7 @@ impl McpUser {
 
     /// Returns the process id of the runner.
     fn runner(&self) -> u32 {
-        let home = Home::find_home(&self.path("home")).expect("a home");
+        let home = Home::find(&self.path("home")).expect("a home");
         let holder = RunnerLock::find_holder(&home).expect("readable");
         holder.and_then(|holder| holder.pid).expect("a runner")
     }

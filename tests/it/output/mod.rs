@@ -54,12 +54,12 @@ fn a_handle_is_the_same_after_a_restart_and_names_no_path() {
         "out_0123456789ab/",
     ] {
         assert!(
-            matches!(store.find_output(text), Err(FindOutputError::Malformed)),
+            matches!(store.find(text), Err(FindOutputError::Malformed)),
             "{text}"
         );
     }
     assert!(matches!(
-        store.find_output(handle.as_str()),
+        store.find(handle.as_str()),
         Err(FindOutputError::Unknown)
     ));
 }
@@ -91,9 +91,7 @@ fn what_is_flushed_can_be_read_while_the_rest_is_written() {
     spool.write(b"first\n");
     spool.flush();
     spool.write(b"second\n");
-    let mut kept = store
-        .find_output(spool.spool_handle().as_str())
-        .expect("it is there");
+    let mut kept = store.find(spool.handle().as_str()).expect("it is there");
     assert_eq!(kept.read_totals().expect("read").lines, 1);
     assert_eq!(spool.accepted_bytes(), 13);
     drop(spool);
@@ -121,9 +119,7 @@ fn one_output_stops_at_its_limit_and_says_so() {
         "{:?}",
         spool.keep_stop_reason()
     );
-    let mut kept = store
-        .find_output(spool.spool_handle().as_str())
-        .expect("it is there");
+    let mut kept = store.find(spool.handle().as_str()).expect("it is there");
     assert_eq!(kept.read_totals().expect("read").bytes, 100_000);
 }
 
@@ -186,7 +182,7 @@ fn a_disk_that_refuses_loses_the_rest_of_the_output_and_no_answer() {
     let store = OutputStore::open_output_folder(&place.path().join("home/state/outputs"))
         .expect("the store opens");
     let mut kept = store
-        .find_output(answer["meta"]["handle"].as_str().expect("a handle"))
+        .find(answer["meta"]["handle"].as_str().expect("a handle"))
         .expect("the stored part");
     assert_eq!(kept.read_totals().expect("read").bytes, 200 << 10);
 }
@@ -197,7 +193,7 @@ fn a_reading_that_is_halted_ends() {
     let handle = store_text(&store, &numbered_lines(100_000));
     let halt = OutputReadStop::default();
     let mut open = store
-        .find_output(&handle)
+        .find(&handle)
         .expect("it is there")
         .with_stop(halt.clone());
     let window = OutputWindow {
@@ -206,15 +202,11 @@ fn a_reading_that_is_halted_ends() {
         max_chars: 1_000,
     };
     assert_eq!(
-        open.read_output_window(90_000, window)
-            .expect("a page")
-            .lines[0]
-            .number,
+        open.read_window(90_000, window).expect("a page").lines[0].number,
         90_000
     );
     halt.stop_reading();
-    open.read_output_window(90_000, window)
-        .expect_err("no more pages");
+    open.read_window(90_000, window).expect_err("no more pages");
     open.read_tail(window).expect_err("no tail either");
     let query = OutputSearchQuery {
         pattern: "x",
@@ -242,8 +234,8 @@ fn a_name_that_is_used_again_is_counted_anew() {
         max_chars: 1_000,
     };
     let line = |number| {
-        let mut open = store.find_output(handle.as_str()).expect("it is there");
-        open.read_output_window(number, window)
+        let mut open = store.find(handle.as_str()).expect("it is there");
+        open.read_window(number, window)
             .expect("a page")
             .lines
             .pop()
@@ -270,8 +262,8 @@ fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
     let handles: Vec<String> = (0..3)
         .map(|_| store_text(&store, &"x".repeat(80_000)))
         .collect();
-    let there = |handle: &str| store.find_output(handle).is_ok();
-    assert!(there(running.spool_handle().as_str()) && !there(&handles[0]));
+    let there = |handle: &str| store.find(handle).is_ok();
+    assert!(there(running.handle().as_str()) && !there(&handles[0]));
     assert!(there(&handles[1]) && there(&handles[2]));
     running.write(&vec![b'r'; 190_000]);
     running.flush();
@@ -283,7 +275,7 @@ fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
         "{:?}",
         running.keep_stop_reason()
     );
-    assert!(there(running.spool_handle().as_str()) && !there(&handles[1]) && !there(&handles[2]));
+    assert!(there(running.handle().as_str()) && !there(&handles[1]) && !there(&handles[2]));
     let refused = store
         .store_text(&RequestId::new(), 0, &"x".repeat(200_000))
         .expect_err("the store is full");
@@ -304,14 +296,14 @@ fn an_output_that_is_too_old_is_gone_after_a_start() {
             .expect("opened");
         file.set_modified(SystemTime::now() - week).expect("aged");
     }
-    let clock = Clock::system_clock();
+    let clock = Clock::system();
     let now_ms = clock.now_ms();
     for (known_ms, is_kept) in [(None, true), (Some(now_ms), false)] {
         let known = ExpiryClock::from_known_time(clock.clone(), known_ms);
         let limits = OutputLimits::by_clock(&known);
         let store = OutputStore::with_limits(dir.path(), limits).expect("the store opens again");
-        assert_eq!(store.find_output(&old).is_ok(), is_kept, "{known_ms:?}");
-        assert!(store.find_output(&young).is_ok());
+        assert_eq!(store.find(&old).is_ok(), is_kept, "{known_ms:?}");
+        assert!(store.find(&young).is_ok());
     }
     assert!(dir.path().join("notes.txt").exists());
 }
@@ -326,16 +318,13 @@ fn recovery_finds_what_a_killed_call_had_printed() {
     let again = OutputStore::open_output_folder(&dir.path().join("outputs"))
         .expect("the store opens again");
     let handle = OutputStore::handle_for(&request, 0);
-    let tail = again
-        .tail_of_output(&handle, 50)
-        .expect("read")
-        .expect("it is there");
+    let tail = again.tail(&handle, 50).expect("read").expect("it is there");
     assert!(
         tail.starts_with("line ") && tail.ends_with("line 4999\nline 5000\n") && tail.len() <= 50,
         "{tail}"
     );
     let clipped = again
-        .clip_output(&handle, TextBudget::from_requested(Some(1_000)))
+        .clip(&handle, TextBudget::from_requested(Some(1_000)))
         .expect("read")
         .expect("it is there");
     assert!(
@@ -345,7 +334,7 @@ fn recovery_finds_what_a_killed_call_had_printed() {
     );
     assert_eq!(
         again
-            .tail_of_output(&OutputStore::handle_for(&request, 1), 50)
+            .tail(&OutputStore::handle_for(&request, 1), 50)
             .expect("read"),
         None
     );

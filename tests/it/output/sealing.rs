@@ -69,7 +69,7 @@ async fn a_long_answer_is_scrubbed_then_kept_then_clipped() {
             && text.contains(&format!("ReadOutput handle=\"{handle}\" offset="))
     );
     let kept = store
-        .find_output(&handle)
+        .find(&handle)
         .expect("kept")
         .read_tail_text(1 << 20)
         .expect("read");

@@ -78,7 +78,7 @@ async fn a_tool_with_an_odd_path_argument_is_denied_by_a_rule_about_paths() {
         terminals,
     };
     let gate = PermissionGate::default().with_policy(policy);
-    let entry = registry.find_tool("Touch").expect("the tool is registered");
+    let entry = registry.find("Touch").expect("the tool is registered");
     let permit = async |path: &str| {
         let args = json!({"target": path}).to_string();
         let ready = entry.decode_call(&args).expect("it is taken");
@@ -101,7 +101,7 @@ fn every_path_argument_of_every_tool_is_in_its_access() {
     let whole = all_tools();
     let mut checked = 0;
     for spec in whole.registry.device_specs() {
-        let entry = whole.registry.find_tool(&spec.name).expect("it is listed");
+        let entry = whole.registry.find(&spec.name).expect("it is listed");
         let schema = spec.schema.to_value();
         for (key, about) in schema["properties"].as_object().into_iter().flatten() {
             if !about.to_string().contains(r#""format":"path""#) {

@@ -26,7 +26,7 @@ fn decide_line(line: &str) -> PolicyDecision {
 }
 
 fn decide_by(rules: &str, line: &str) -> PolicyDecision {
-    let rules = PolicyRules::parse_policy(rules, &|_| true).expect("good rules");
+    let rules = PolicyRules::parse(rules, &|_| true).expect("good rules");
     let script = Some(read_command_line(line));
     let call = PolicyCall {
         tool: "Bash".to_owned(),

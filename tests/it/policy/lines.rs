@@ -17,7 +17,7 @@ use crate::harness::program::make_program;
 const NO_PUSH: &str = "[[rule]]\nname = \"no-push\"\ndecision = \"deny\"\ncommand = [\"git\", \"push\"]\nmatch = [\"git push origin\"]\n";
 
 pub(super) fn line_verdict(line: &str) -> PolicyVerdict {
-    let rules = PolicyRules::parse_policy(NO_PUSH, &|_| true).expect("good rules");
+    let rules = PolicyRules::parse(NO_PUSH, &|_| true).expect("good rules");
     let call = PolicyCall {
         tool: "Bash".to_owned(),
         effect: ToolEffect::Executes,

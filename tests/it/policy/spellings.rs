@@ -191,7 +191,7 @@ fn everyday_lines_beside_a_rule_stay_free() {
 #[test]
 fn a_program_with_a_known_name_elsewhere_is_not_taken_for_the_known_one() {
     let text = "default = \"deny\"\n[[rule]]\nname = \"tests\"\ndecision = \"allow\"\ncommand = [\"cargo\", \"test\"]\n";
-    let rules = PolicyRules::parse_policy(text, &|_| true).expect("good rules");
+    let rules = PolicyRules::parse(text, &|_| true).expect("good rules");
     let decide = |line: &str| {
         let script = Some(read_command_line(line));
         judge_call(
@@ -232,7 +232,7 @@ fn a_program_with_a_known_name_elsewhere_is_not_taken_for_the_known_one() {
 #[test]
 fn the_rule_s_own_program_is_known_behind_others_too() {
     let text = "[[rule]]\nname = \"t\"\ndecision = \"deny\"\ncommand = [\"touch\"]\nno_match = [\"git rm touch\", \"cargo touch\"]\n";
-    let rules = PolicyRules::parse_policy(text, &|_| true).expect("good rules");
+    let rules = PolicyRules::parse(text, &|_| true).expect("good rules");
     for line in [
         "setpriv touch p",
         "some-wrapper -- touch p",

@@ -38,7 +38,7 @@ impl Tool for FailingTool {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     async fn run(self, _cx: &ToolContext, (): &()) -> Result<ToolReply, ToolError> {
@@ -100,7 +100,7 @@ impl Tool for HangingTool {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     async fn run(self, _cx: &ToolContext, disk: &Arc<MissingDisk>) -> Result<ToolReply, ToolError> {

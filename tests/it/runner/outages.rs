@@ -56,7 +56,7 @@ async fn a_delivered_answer_is_a_contact() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     runner.logs("the catalog is published").await;
-    let asked_ms = Clock::system_clock().now_ms();
+    let asked_ms = Clock::system().now_ms();
     assert_eq!(
         setup
             .caller

@@ -124,8 +124,8 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
     }
     // The sum of these is the longest time that a command may take to end.
     let steps = StopSequence::for_owner_stop();
-    assert_eq!(steps.stop_steps()[0].signal, StopSignal::Terminate);
-    let graces: Duration = steps.stop_steps().iter().map(|step| step.grace).sum();
+    assert_eq!(steps.steps()[0].signal, StopSignal::Terminate);
+    let graces: Duration = steps.steps().iter().map(|step| step.grace).sum();
     assert!(graces < Duration::from_secs(1));
 
     assert_eq!(setup.state(&behind), Some(RequestState::Accepted));
@@ -358,7 +358,7 @@ impl Tool for IgnoreCancel {
     type Output = ToolReply;
 
     fn access(&self) -> DeclaredAccess {
-        DeclaredAccess::no_access()
+        DeclaredAccess::none()
     }
 
     async fn run(

@@ -426,10 +426,7 @@ async fn protected_places_and_second_names_are_not_written() {
 #[test]
 fn only_a_call_with_mode_rw_counts_as_writing() {
     let setup = SqliteFixture::new(USERS);
-    let entry = setup
-        .tools
-        .find_tool("SqliteQuery")
-        .expect("it is registered");
+    let entry = setup.tools.find("SqliteQuery").expect("it is registered");
     let effect = |args: Value| entry.effect_of_call(&args.to_string());
     assert_eq!(entry.tool_spec().effect, ToolEffect::Writes);
     assert_eq!(

@@ -210,7 +210,7 @@ fn the_tool_bypasses_the_queue_and_changes_nothing() {
     let (_dir, store) = output_store();
     let tools = build_registry(state_tools(&store));
     let spec = tools
-        .find_tool("ReadOutput")
+        .find("ReadOutput")
         .expect("it is registered")
         .tool_spec()
         .clone();
@@ -221,7 +221,7 @@ fn the_tool_bypasses_the_queue_and_changes_nothing() {
     for example in spec.examples {
         assert!(
             tools
-                .find_tool("ReadOutput")
+                .find("ReadOutput")
                 .expect("it is registered")
                 .decode_call(example)
                 .is_ok(),

@@ -30,7 +30,7 @@ async fn an_agent_is_refused_and_nothing_is_started() {
     }
     assert_eq!(
         tools
-            .find_tool("Task")
+            .find("Task")
             .expect("it is registered")
             .tool_spec()
             .effect,

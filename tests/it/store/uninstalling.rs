@@ -161,7 +161,7 @@ async fn a_removed_package_is_kept_for_its_time() {
             records["removed"][0]["atMs"] = json!(1);
             std::fs::write(&file, records.to_string()).expect("written");
         }
-        let clock = Clock::system_clock();
+        let clock = Clock::system();
         let now_ms = clock.now_ms();
         let clock = ExpiryClock::from_known_time(clock, Some(now_ms));
         let packages =

@@ -94,10 +94,7 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
     let stored = punie_home::Home::open_home(&setup.setting.home)
         .map(|home| punie_home::SecretStore::in_home(&home))
         .expect("a home");
-    let value = stored
-        .get_secret("ACME_TOKEN")
-        .expect("readable")
-        .expect("stored");
+    let value = stored.get("ACME_TOKEN").expect("readable").expect("stored");
     assert_eq!(value.expose(), VALUE);
     // The value is in no file of the home, the logs or the backend, in no result, and was never on the terminal.
     let everything = setup.setting.home.parent().expect("the folder of the test");

@@ -28,7 +28,7 @@ pub(crate) struct PresenceStatus {
 
 impl PresenceStatus {
     /// Reads seen_at_ms, online, health and beat_ms.
-    fn from_presence_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             seen_at_ms: row.get(0)?,
             online: row.get(1)?,
@@ -58,7 +58,7 @@ impl QueryFunction for GetPresence {
         let seen = view.db.find_row(
             "SELECT seen_at_ms, online, health, beat_ms FROM presence WHERE device_id = ?1",
             [device.as_str()],
-            PresenceStatus::from_presence_row,
+            PresenceStatus::from_row,
         )?;
         Ok(seen)
     }

@@ -51,9 +51,7 @@ impl DeviceProcessList {
     /// Records a heartbeat of this process, whose next one is due within `next_ms`. A process that goes offline is
     /// removed.
     pub fn record_beat(&mut self, process_id: &str, online: bool, now_ms: f64, next_ms: f64) {
-        let first_ms = self
-            .find_process(process_id)
-            .map_or(now_ms, |own| own.first_ms);
+        let first_ms = self.find(process_id).map_or(now_ms, |own| own.first_ms);
         self.0
             .retain(|process| process.id != process_id && process.until_ms >= now_ms);
         if online {
@@ -71,7 +69,7 @@ impl DeviceProcessList {
 
     /// Returns whether another process has sent a heartbeat since this one's first, and is not gone.
     pub fn has_other_than(&self, process_id: &str, now_ms: f64) -> bool {
-        let Some(own) = self.find_process(process_id) else {
+        let Some(own) = self.find(process_id) else {
             return false;
         };
         self.0.iter().any(|other| {
@@ -79,7 +77,7 @@ impl DeviceProcessList {
         })
     }
 
-    fn find_process(&self, process_id: &str) -> Option<&DeviceProcess> {
+    fn find(&self, process_id: &str) -> Option<&DeviceProcess> {
         self.0.iter().find(|process| process.id == process_id)
     }
 }

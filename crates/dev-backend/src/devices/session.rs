@@ -55,11 +55,7 @@ pub(crate) struct OpenedSession {
 
 impl OpenSession {
     /// Checks the signature before its age: only the key's holder learns more than that it is bad.
-    fn verify_session_signature(
-        &self,
-        device: &DeviceId,
-        now_ms: f64,
-    ) -> FunctionResult<VerifyingKey> {
+    fn verify_signature(&self, device: &DeviceId, now_ms: f64) -> FunctionResult<VerifyingKey> {
         let key = device_signature::parse_public_key(&self.public_key)?;
         let signed_at = self.signed_at_ms.whole_value("signedAtMs")?;
         let text = format!("punie-session:v1:{device}:{signed_at}:{}", self.token_hash);
@@ -94,7 +90,7 @@ impl MutationFunction for OpenSession {
         args::check_text_length("name", &self.name, 256)?;
         args::check_text_length("platform", &self.platform, 128)?;
         let token_hash = self.parse_token_hash()?;
-        let key = self.verify_session_signature(&device, db.now_ms)?;
+        let key = self.verify_signature(&device, db.now_ms)?;
         let pinned: Option<([u8; 32], bool)> = db.find_row(
             "SELECT public_key, revoked FROM devices WHERE device_id = ?1",
             [device.as_str()],

@@ -54,7 +54,7 @@ pub(crate) struct AppendedRequest {
 
 impl AppendRequest {
     /// Refuses a malformed request, with a code that the caller can act on.
-    fn check_request(&self) -> FunctionResult<()> {
+    fn check(&self) -> FunctionResult<()> {
         args::check_payload_size("args", &self.args, PAYLOAD_LIMIT)?;
         ToolName::parse(&self.tool_name)?;
         if let Some(conversation) = &self.conversation_id {
@@ -75,7 +75,7 @@ impl AppendRequest {
     }
 
     /// Returns the hash of the whole request: the same id with another hash is another request.
-    fn request_hash(&self) -> FunctionResult<Sha256Hash> {
+    fn content_hash(&self) -> FunctionResult<Sha256Hash> {
         let number = |field, n: Option<WireNumber>| {
             n.map(|n| n.finite_value(field))
                 .transpose()
@@ -114,7 +114,7 @@ impl AppendRequest {
             .issued_at_ms
             .map(|at| at.finite_value("issuedAtMs"))
             .transpose()?;
-        let seq = db.commit_seq()?;
+        let seq = db.seq()?;
         db.execute_cached(
             "INSERT INTO requests (request_id, device_id, seq, state, body_hash, tool_name, conversation_id, \
              agent_type, created_at_ms, deadline_ms, issued_at_ms, signature, watched_until_ms, caller_name, session) \
@@ -153,8 +153,8 @@ impl MutationFunction for AppendRequest {
     fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<AppendedRequest> {
         let caller = auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request_id = RequestId::parse(&self.request_id)?;
-        self.check_request()?;
-        let hash = self.request_hash()?;
+        self.check()?;
+        let hash = self.content_hash()?;
         let stored: Option<Sha256Hash> = db.find_row(
             "SELECT body_hash FROM requests WHERE request_id = ?1",
             [request_id.as_str()],

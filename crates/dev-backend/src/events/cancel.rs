@@ -44,7 +44,7 @@ impl MutationFunction for CancelRequest {
     fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<CancelledRequest> {
         auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
-        let Some(standing) = RequestStatus::load_status(db, &request)? else {
+        let Some(standing) = RequestStatus::load(db, &request)? else {
             return Ok(CancelledRequest {
                 state: CancelState::Unknown,
             });

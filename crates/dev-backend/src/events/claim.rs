@@ -73,7 +73,7 @@ impl ClaimRequest {
         }
     }
 
-    fn decide_claim(&self, standing: &RequestStatus, now_ms: f64) -> ClaimReason {
+    fn decide(&self, standing: &RequestStatus, now_ms: f64) -> ClaimReason {
         if standing.finished {
             return ClaimReason::Finished;
         }
@@ -95,7 +95,7 @@ impl MutationFunction for ClaimRequest {
         let lease = LeaseId::parse(&self.lease_id)?;
         let lease_ms = self.requested_lease_ms()?;
         db.limit_topics([]);
-        let standing = RequestStatus::load_status(db, &request)?
+        let standing = RequestStatus::load(db, &request)?
             .filter(|standing| standing.device == device.as_str());
         let Some(standing) = standing else {
             let reason = ClaimReason::Unknown;
@@ -108,7 +108,7 @@ impl MutationFunction for ClaimRequest {
                 watched: false,
             });
         };
-        let reason = self.decide_claim(&standing, db.now_ms);
+        let reason = self.decide(&standing, db.now_ms);
         let attempt = standing.attempt + i32::from(reason == ClaimReason::Granted);
         let granted = matches!(reason, ClaimReason::Granted | ClaimReason::Renewed);
         if granted {

@@ -93,7 +93,7 @@ struct OpenRequestPage {
 impl OpenRequestPage {
     /// Adds a request. Returns false if it does not fit.
     fn try_add_row(&mut self, row: &Row<'_>) -> FunctionResult<bool> {
-        let request = to_raw_value(&StoredRequest::from_request_row(row, 0)?)?;
+        let request = to_raw_value(&StoredRequest::from_row(row, 0)?)?;
         self.bytes += request.get().len();
         if self.open.len() == MOST || (self.bytes > PAGE_BYTES && !self.open.is_empty()) {
             return Ok(false);

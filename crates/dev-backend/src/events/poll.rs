@@ -157,7 +157,7 @@ impl ListForDevice {
             }
             group_seq = Some(seq);
             let request = if row.get(3)? {
-                Some(StoredRequest::from_request_row(row, 4)?)
+                Some(StoredRequest::from_row(row, 4)?)
             } else {
                 None
             };
@@ -220,13 +220,13 @@ mod tests {
         let mut db = testing::database();
         let device = testing::device(&db);
         for (commit, size) in sizes.iter().enumerate() {
-            let mut tx = CommitTransaction::begin_commit(&mut db, 1000.0).expect("begun");
+            let mut tx = CommitTransaction::begin(&mut db, 1000.0).expect("begun");
             for row in 0..*size {
                 let request = RequestId::parse(format!("r{commit}-{row}")).expect("an id");
                 tx.append_inbox_row(&device, "tool_cancel", &request)
                     .expect("appended");
             }
-            tx.finish_commit().expect("committed");
+            tx.finish().expect("committed");
         }
         db
     }

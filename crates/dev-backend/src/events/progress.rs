@@ -106,7 +106,7 @@ impl MutationFunction for WatchProgress {
         auth::authorize_caller(db, &self.caller_token, auth::CallerAction::Ask)?;
         let request = RequestId::parse(&self.request_id)?;
         db.limit_topics([]);
-        let state = match RequestStatus::load_status(db, &request)? {
+        let state = match RequestStatus::load(db, &request)? {
             None => WatchState::Unknown,
             Some(standing) if standing.finished => WatchState::Finished,
             Some(_) => {

@@ -12,7 +12,7 @@ use punie_core::ids::{DeviceId, RequestId};
 /// The most bytes of events or requests in one reply.
 pub(super) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The columns for [`StoredRequest::from_request_row`], from `requests r` joined with `request_args a`.
+/// The columns for [`StoredRequest::from_row`], from `requests r` joined with `request_args a`.
 pub(super) const COLUMNS: &str = "r.request_id, r.tool_name, a.args, r.conversation_id, r.agent_type, \
      r.created_at_ms, r.deadline_ms, r.cancelled, r.attempt, r.issued_at_ms, r.signature, \
      r.caller_name, r.session";
@@ -46,7 +46,7 @@ pub(crate) struct StoredRequest {
 
 impl StoredRequest {
     /// Reads [`COLUMNS`], starting at this column.
-    pub fn from_request_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+    pub fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(Self {
             request_id: row.get(first)?,
             tool_name: row.get(first + 1)?,
@@ -92,7 +92,7 @@ pub(crate) struct RequestStatus {
 
 impl RequestStatus {
     /// Loads the status of a request.
-    pub fn load_status(db: &Connection, request: &RequestId) -> rusqlite::Result<Option<Self>> {
+    pub fn load(db: &Connection, request: &RequestId) -> rusqlite::Result<Option<Self>> {
         db.find_row(
             "SELECT device_id, state = 'finished', cancelled, attempt, lease_id, lease_expires_at_ms, \
              watched_until_ms \
@@ -118,7 +118,7 @@ impl RequestStatus {
         request: &RequestId,
         device: &DeviceId,
     ) -> FunctionResult<Self> {
-        Self::load_status(db, request)?
+        Self::load(db, request)?
             .filter(|standing| standing.device == device.as_str())
             .ok_or_else(|| {
                 FunctionFailure::with_code(

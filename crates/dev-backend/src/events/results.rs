@@ -36,7 +36,7 @@ enum ResultOutcome {
 }
 
 impl ResultOutcome {
-    fn outcome_text(self) -> &'static str {
+    fn text(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Error => "error",
@@ -53,16 +53,12 @@ pub(crate) struct AppendedResult {
 }
 
 impl AppendResult {
-    fn result_hash(&self) -> Sha256Hash {
+    fn content_hash(&self) -> Sha256Hash {
         let truncated = self.truncated.map(|yes| if yes { "true" } else { "false" });
-        hash_fields(&[
-            Some(self.outcome.outcome_text()),
-            Some(&self.payload),
-            truncated,
-        ])
+        hash_fields(&[Some(self.outcome.text()), Some(&self.payload), truncated])
     }
 
-    fn store_result(
+    fn store(
         &self,
         db: &mut CommitTransaction<'_>,
         request: &RequestId,
@@ -75,7 +71,7 @@ impl AppendResult {
             (
                 request.as_str(),
                 hash,
-                self.outcome.outcome_text(),
+                self.outcome.text(),
                 self.truncated,
                 db.now_ms,
                 &self.payload,
@@ -99,7 +95,7 @@ impl MutationFunction for AppendResult {
         LeaseId::parse(&self.lease_id)?;
         args::check_payload_size("payload", &self.payload, PAYLOAD_LIMIT)?;
         let standing = RequestStatus::load_device_status(db, &request, &device)?;
-        let hash = self.result_hash();
+        let hash = self.content_hash();
         let stored: Option<Sha256Hash> = db.find_row(
             "SELECT body_hash FROM results WHERE request_id = ?1",
             [request.as_str()],
@@ -121,7 +117,7 @@ impl MutationFunction for AppendResult {
             )),
             None => {
                 standing.check_lease(&self.lease_id)?;
-                self.store_result(db, &request, hash)?;
+                self.store(db, &request, hash)?;
                 Ok(AppendedResult {
                     stored: true,
                     duplicate: false,

@@ -72,7 +72,7 @@ impl FaultInjector {
     }
 
     /// Takes the fault for this call, if one is planned.
-    pub(super) fn take_fault(&self, target: String) -> Option<InjectedFault> {
+    pub(super) fn take(&self, target: String) -> Option<InjectedFault> {
         let mut plan = self.0.lock();
         let due = plan.planned.iter_mut().find(|planned| {
             planned.remaining != Some(0) && (planned.target == "*" || planned.target == target)
@@ -95,7 +95,7 @@ pub(super) async fn inject_faults(
     let (parts, body) = request.into_parts();
     // An unreadable body names no function, and is answered as without this layer.
     let body = to_bytes(body, BODY_LIMIT + 1).await.unwrap_or_default();
-    let fault = faults.take_fault(call_target(parts.uri.path(), &body));
+    let fault = faults.take(call_target(parts.uri.path(), &body));
     let call = next.run(Request::from_parts(parts, Body::from(body)));
     match fault {
         None => call.await,
@@ -135,7 +135,7 @@ mod tests {
         let faults = FaultInjector::new();
         faults.plan("events:claim", 2, InjectedFault::Drop);
         faults.plan("*", 1, InjectedFault::Html);
-        let strike = |target: &str| faults.take_fault(target.to_owned());
+        let strike = |target: &str| faults.take(target.to_owned());
         assert_eq!(strike("events:claim"), Some(InjectedFault::Drop));
         assert_eq!(strike("/version"), Some(InjectedFault::Html));
         assert_eq!(strike("events:claim"), Some(InjectedFault::Drop));
@@ -143,14 +143,14 @@ mod tests {
         faults.plan("events:claim", None, InjectedFault::Half);
         for _ in 0..5 {
             assert_eq!(
-                faults.take_fault("events:claim".to_owned()),
+                faults.take("events:claim".to_owned()),
                 Some(InjectedFault::Half)
             );
         }
         faults.clear();
         assert_eq!(
             (
-                faults.take_fault("events:claim".to_owned()),
+                faults.take("events:claim".to_owned()),
                 faults.calls("events:claim")
             ),
             (None, 9)

@@ -79,7 +79,7 @@ struct CallBody<'b> {
 }
 
 impl<'b> CallBody<'b> {
-    fn parse_body(body: &'b [u8]) -> Result<Self, HttpRefusal> {
+    fn parse(body: &'b [u8]) -> Result<Self, HttpRefusal> {
         let call: Self =
             serde_json::from_slice(body).map_err(|bad| HttpRefusal::bad_body(bad.to_string()))?;
         // Both formats write our values alike, because the functions use no integers, bytes or special floats.
@@ -140,7 +140,7 @@ async fn handle_by_kind(
     kind: CallKind,
 ) -> HttpAnswer {
     let (body, identity) = accept_call(request, &backend).await?;
-    let call = CallBody::parse_body(&body)?;
+    let call = CallBody::parse(&body)?;
     Ok(answer_call(
         &backend,
         &call.function_path()?,
@@ -162,7 +162,7 @@ async fn handle_by_admin(State(backend): State<Arc<BackendState>>, request: Requ
             message,
         ));
     }
-    let call = CallBody::parse_body(&body)?;
+    let call = CallBody::parse(&body)?;
     Ok(answer_call(
         &backend,
         &call.function_path()?,
@@ -201,7 +201,7 @@ async fn handle_name_snapshot(
 /// Answers a query from an earlier snapshot.
 async fn handle_query_at(State(backend): State<Arc<BackendState>>, request: Request) -> HttpAnswer {
     let (body, _) = accept_call(request, &backend).await?;
-    let call = CallBody::parse_body(&body)?;
+    let call = CallBody::parse(&body)?;
     let ts = call
         .ts
         .ok_or_else(|| HttpRefusal::bad_body("missing field `ts`"))?;
@@ -212,7 +212,7 @@ async fn handle_query_at(State(backend): State<Arc<BackendState>>, request: Requ
     };
     let look = move || {
         let read = |seq| {
-            backend.snapshots.read_snapshot(seq, |db| {
+            backend.snapshots.read(seq, |db| {
                 query.answer_from(&SnapshotView {
                     db,
                     caller_reads: &backend.caller_reads,
@@ -246,7 +246,7 @@ async fn handle_by_path(
     };
     let path = canonical_or_refuse(&format!("{module}:{function}"));
     let (body, identity) = accept_call(request, &backend).await?;
-    let call = CallBody::parse_body(&body)?;
+    let call = CallBody::parse(&body)?;
     Ok(answer_call(&backend, &path?, None, call.single_args()?, identity).await)
 }
 

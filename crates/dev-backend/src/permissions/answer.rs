@@ -47,7 +47,7 @@ impl MutationFunction for AnswerPermission {
     type Reply = AnsweredPermission;
 
     fn run_mutation(self, db: &mut CommitTransaction<'_>) -> FunctionResult<AnsweredPermission> {
-        let party = ApprovalParty::authenticate_party(
+        let party = ApprovalParty::authenticate(
             db,
             self.caller_token.as_deref(),
             self.device_id.as_deref(),
@@ -58,12 +58,10 @@ impl MutationFunction for AnswerPermission {
             args::check_payload_size("text", text, TEXT_LIMIT)?;
         }
         let stored =
-            StoredPermission::find_permission(db, permission.as_str())?.filter(
-                |stored| match &party {
-                    ApprovalParty::Caller => true,
-                    ApprovalParty::Device(device) => stored.device == device.as_str(),
-                },
-            );
+            StoredPermission::find(db, permission.as_str())?.filter(|stored| match &party {
+                ApprovalParty::Caller => true,
+                ApprovalParty::Device(device) => stored.device == device.as_str(),
+            });
         let Some(stored) = stored else {
             return Err(FunctionFailure::with_code(
                 FailureCode::RequestUnknown,
@@ -88,7 +86,7 @@ impl MutationFunction for AnswerPermission {
         }
         if let Some(answer) = stored.answer {
             let is_same = answer.option_id == self.option_id && answer.text == self.text;
-            let accepted = is_same && answer.by == party.party_name();
+            let accepted = is_same && answer.by == party.name();
             return Ok(AnsweredPermission {
                 accepted,
                 answer: Some(answer),
@@ -104,12 +102,12 @@ impl MutationFunction for AnswerPermission {
         db.execute_cached(
             "UPDATE permissions SET option_id = ?1, answered_by = ?2, answered_at_ms = ?3, answer_text = ?4 \
              WHERE permission_id = ?5",
-            (&self.option_id, party.party_name(), now_ms, &self.text, permission.as_str()),
+            (&self.option_id, party.name(), now_ms, &self.text, permission.as_str()),
         )?;
         db.wake_after_commit(&DeviceId::parse(&stored.device)?);
         let answer = StoredAnswer {
             option_id: self.option_id,
-            by: party.party_name().to_owned(),
+            by: party.name().to_owned(),
             answered_at_ms: now_ms,
             text: self.text,
         };

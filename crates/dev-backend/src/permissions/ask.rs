@@ -103,7 +103,7 @@ impl MutationFunction for AskPermission {
         let options = serde_json::to_string(&self.options)?;
         let hash = self.question_hash(&options);
         let caller_listens = db.has_listening_caller(&device);
-        match StoredPermission::find_permission(db, permission.as_str())? {
+        match StoredPermission::find(db, permission.as_str())? {
             Some(stored) if stored.body_hash == hash && stored.expires_at_ms <= expires_at_ms => {
                 if stored.answer.is_none() {
                     db.execute_cached(

@@ -18,7 +18,7 @@ pub(crate) struct CallerReads(Mutex<HashMap<Option<DeviceId>, Instant>>);
 
 impl CallerReads {
     /// Records that a caller reads the questions of this device, or of all devices, now.
-    pub fn record_read(&self, device: Option<&DeviceId>) {
+    pub fn record(&self, device: Option<&DeviceId>) {
         let now = Instant::now();
         let mut reads = self.0.lock();
         reads.retain(|_, at| now.duration_since(*at) < READ_COUNTS_FOR);
@@ -52,11 +52,11 @@ mod tests {
             )
         };
         assert_eq!(recent(&reads), (false, false));
-        reads.record_read(Some(&device("one")));
+        reads.record(Some(&device("one")));
         assert_eq!(recent(&reads), (true, false));
         tokio::time::advance(READ_COUNTS_FOR).await;
         assert_eq!(recent(&reads), (false, false));
-        reads.record_read(None);
+        reads.record(None);
         assert_eq!(recent(&reads), (true, true));
     }
 }

@@ -23,7 +23,7 @@ enum ApprovalParty {
 }
 
 impl ApprovalParty {
-    fn authenticate_party(
+    fn authenticate(
         db: &Connection,
         caller_token: Option<&str>,
         device: Option<&str>,
@@ -36,7 +36,7 @@ impl ApprovalParty {
         auth::authorize_caller(db, token, auth::CallerAction::Approve).map(|_| Self::Caller)
     }
 
-    fn party_name(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self {
             Self::Caller => "caller",
             Self::Device(_) => "device",
@@ -77,7 +77,7 @@ struct StoredAnswer {
 
 impl StoredAnswer {
     /// Reads option_id, answered_by, answered_at_ms and answer_text, starting at this column.
-    fn from_answer_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Self>> {
         let Some(option_id) = row.get(first)? else {
             return Ok(None);
         };
@@ -102,7 +102,7 @@ struct StoredPermission {
 }
 
 impl StoredPermission {
-    fn find_permission(db: &Connection, permission: &str) -> rusqlite::Result<Option<Self>> {
+    fn find(db: &Connection, permission: &str) -> rusqlite::Result<Option<Self>> {
         db.find_row(
             "SELECT p.device_id, p.body_hash, p.options, p.expires_at_ms, r.state = 'open', p.option_id, \
              p.answered_by, p.answered_at_ms, p.answer_text FROM permissions p JOIN requests r ON r.request_id = p.request_id \
@@ -115,7 +115,7 @@ impl StoredPermission {
                     options: row.get(2)?,
                     expires_at_ms: row.get(3)?,
                     open: row.get(4)?,
-                    answer: StoredAnswer::from_answer_row(row, 5)?,
+                    answer: StoredAnswer::from_row(row, 5)?,
                 })
             },
         )

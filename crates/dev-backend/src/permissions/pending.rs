@@ -43,7 +43,7 @@ pub(crate) struct PendingQuestion {
 }
 
 impl PendingQuestion {
-    fn from_question_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         let options: String = row.get(4)?;
         Ok(Self {
             permission_id: row.get(0)?,
@@ -54,7 +54,7 @@ impl PendingQuestion {
             options: RawValue::from_string(options).expect("what was written as JSON is JSON"),
             asked_at_ms: row.get(5)?,
             expires_at_ms: row.get(6)?,
-            answer: StoredAnswer::from_answer_row(row, 7)?,
+            answer: StoredAnswer::from_row(row, 7)?,
         })
     }
 }
@@ -78,12 +78,8 @@ impl QueryFunction for ListPending {
 
     fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
         let (device, token) = (self.device_id.as_deref(), self.token.as_deref());
-        let party = ApprovalParty::authenticate_party(
-            view.db,
-            self.caller_token.as_deref(),
-            device,
-            token,
-        )?;
+        let party =
+            ApprovalParty::authenticate(view.db, self.caller_token.as_deref(), device, token)?;
         self.pending_wait_ms()?;
         let only = device.map(DeviceId::parse).transpose()?;
         let which = match party {
@@ -94,7 +90,7 @@ impl QueryFunction for ListPending {
                     .to_owned()
             }
             ApprovalParty::Caller => {
-                view.caller_reads.record_read(only.as_ref());
+                view.caller_reads.record(only.as_ref());
                 format!(
                     "permissions p JOIN requests r ON r.request_id = p.request_id \
                      WHERE p.answered_by IS NULL AND r.state = 'open' AND (?1 IS NULL OR p.device_id = ?1) \
@@ -107,7 +103,7 @@ impl QueryFunction for ListPending {
         ))?;
         let rows = statement.query_map(
             [only.as_ref().map(DeviceId::as_str)],
-            PendingQuestion::from_question_row,
+            PendingQuestion::from_row,
         )?;
         Ok(rows.collect::<Result<_, _>>()?)
     }

@@ -105,7 +105,7 @@ impl ClientSocket {
     }
 
     /// Pings the client, unless it has been silent for too long.
-    pub async fn ping_client(&mut self) -> Result<(), ConnectionEnd> {
+    pub async fn ping(&mut self) -> Result<(), ConnectionEnd> {
         let pinged_at = *self.pinged_at.get_or_insert_with(Instant::now);
         if pinged_at.elapsed() >= CLIENT_SILENCE_LIMIT {
             return Err(ConnectionEnd::Closed(
@@ -123,7 +123,7 @@ impl ClientSocket {
         &mut self,
         message: &ServerMessage<'_>,
     ) -> Result<(), ConnectionEnd> {
-        self.send_frame(Message::Text(message.to_message_text().into()))
+        self.send_frame(Message::Text(message.to_text().into()))
             .await
     }
 
@@ -147,7 +147,7 @@ impl ClientSocket {
             ConnectionEnd::Cut => return,
             ConnectionEnd::Gone => (None, None),
             ConnectionEnd::Fatal(error) => (
-                Some(ServerMessage::FatalError { error: &error }.to_message_text()),
+                Some(ServerMessage::FatalError { error: &error }.to_text()),
                 Some((1002, error)),
             ),
             ConnectionEnd::Unauthenticated(error, base_version) => {
@@ -156,10 +156,7 @@ impl ClientSocket {
                     base_version,
                     auth_update_attempted: true,
                 };
-                (
-                    Some(message.to_message_text()),
-                    Some((1000, error.to_owned())),
-                )
+                (Some(message.to_text()), Some((1000, error.to_owned())))
             }
             ConnectionEnd::Closed(code, reason) => (None, Some((code, reason))),
         };

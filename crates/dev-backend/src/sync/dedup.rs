@@ -51,19 +51,19 @@ pub(super) async fn run_deduplicated(
     let now_ms = backend.clock.now_ms();
     let on_writer = Arc::clone(backend);
     let done = backend.store.run_write(move |db| {
-        let mut commit = CommitTransaction::begin_commit(db, now_ms)?
+        let mut commit = CommitTransaction::begin(db, now_ms)?
             .with_caller_reads(&on_writer.caller_reads);
         if let Some(done) = load_committed(&commit, &key)? {
             return Ok(done);
         }
         let value = change.apply_in(&mut commit)?;
-        let seq = commit.fix_commit_seq()?;
+        let seq = commit.fix_seq()?;
         commit.execute_cached(
             "INSERT INTO sync_mutations (session_id, request_id, body_hash, ts, value, stored_at_ms) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             (key.session.as_bytes(), key.request_id, key.body, seq, value.get(), now_ms),
         )?;
-        on_writer.announce_commit(commit.finish_commit()?);
+        on_writer.announce_commit(commit.finish()?);
         Ok(CommittedMutation { ts: CommitTimestamp::from_seq(seq), value })
     });
     done.await?

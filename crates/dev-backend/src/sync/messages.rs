@@ -149,7 +149,7 @@ pub(super) enum TokenType {
 }
 
 impl<'m> ClientMessage<'m> {
-    pub fn parse_message(text: &'m str) -> Result<Self, BadMessage> {
+    pub fn parse(text: &'m str) -> Result<Self, BadMessage> {
         Ok(match message_type(text)?.as_str() {
             "Connect" => Self::Connect(parse_json(text)?),
             "ModifyQuerySet" => Self::ModifyQuerySet(parse_json(text)?),
@@ -235,7 +235,7 @@ pub(super) enum ServerMessage<'m> {
 }
 
 impl ServerMessage<'_> {
-    pub fn to_message_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("texts and JSON are JSON")
     }
 }
@@ -273,7 +273,7 @@ pub(super) enum QueryModification {
 }
 
 impl QueryModification {
-    pub fn query_updated(query_id: u32, value: Box<RawValue>) -> Self {
+    pub fn updated(query_id: u32, value: Box<RawValue>) -> Self {
         Self::Updated {
             query_id,
             value,
@@ -282,7 +282,7 @@ impl QueryModification {
         }
     }
 
-    pub fn query_failed(query_id: u32, failure: &FunctionFailure, production: bool) -> Self {
+    pub fn failed(query_id: u32, failure: &FunctionFailure, production: bool) -> Self {
         let told = failure.to_client_error(production);
         let (error_message, error_data) = (told.message, told.data.cloned());
         Self::Failed {
@@ -303,7 +303,7 @@ mod tests {
     fn what_official_clients_send_is_read() {
         let connect = r#"{"type":"Connect","sessionId":"0199f7a1-0000-7000-8000-000000000001","connectionCount":2,
             "lastCloseReason":"InactiveServer","maxObservedTimestamp":"AQAAAAAAAAA=","clientTs":0}"#;
-        let Ok(ClientMessage::Connect(connect)) = ClientMessage::parse_message(connect) else {
+        let Ok(ClientMessage::Connect(connect)) = ClientMessage::parse(connect) else {
             panic!("a Connect")
         };
         assert_eq!(
@@ -314,7 +314,7 @@ mod tests {
         let modify = r#"{"type":"ModifyQuerySet","baseVersion":1,"newVersion":2,"modifications":[
             {"type":"Add","queryId":3,"udfPath":"events:head","args":[{"a":"\u00e9"}],"journal":null},
             {"type":"Remove","queryId":2}]}"#;
-        let Ok(ClientMessage::ModifyQuerySet(modify)) = ClientMessage::parse_message(modify) else {
+        let Ok(ClientMessage::ModifyQuerySet(modify)) = ClientMessage::parse(modify) else {
             panic!("a ModifyQuerySet")
         };
         assert_eq!(
@@ -334,12 +334,12 @@ mod tests {
         );
 
         let none = r#"{"type":"Authenticate","baseVersion":0,"tokenType":"None"}"#;
-        let Ok(ClientMessage::Authenticate(none)) = ClientMessage::parse_message(none) else {
+        let Ok(ClientMessage::Authenticate(none)) = ClientMessage::parse(none) else {
             panic!("an Authenticate")
         };
         assert_eq!((none.token_type, none.value), (TokenType::None, None));
         assert!(matches!(
-            ClientMessage::parse_message(r#"{"type":"Event","eventType":"x","event":{}}"#),
+            ClientMessage::parse(r#"{"type":"Event","eventType":"x","event":{}}"#),
             Ok(ClientMessage::Event)
         ));
     }
@@ -366,21 +366,21 @@ mod tests {
             &deep,
         ] {
             assert!(
-                ClientMessage::parse_message(bad).is_err(),
+                ClientMessage::parse(bad).is_err(),
                 "{}",
                 &bad[..bad.len().min(80)]
             );
         }
         let long = format!(r#"{{"type":"{}"}}"#, "x".repeat(1 << 20));
         assert!(
-            ClientMessage::parse_message(&long)
+            ClientMessage::parse(&long)
                 .expect_err("unknown")
                 .to_string()
                 .len()
                 < 200
         );
         let odd = r#"{"type":"ModifyQuerySet","baseVersion":0,"newVersion":1,"modifications":[{"type":"Keep"}]}"#;
-        let Ok(ClientMessage::ModifyQuerySet(odd)) = ClientMessage::parse_message(odd) else {
+        let Ok(ClientMessage::ModifyQuerySet(odd)) = ClientMessage::parse(odd) else {
             panic!("a ModifyQuerySet")
         };
         assert!(odd.parse_modifications().next().expect("one").is_err());
@@ -399,9 +399,9 @@ mod tests {
             error_data: None,
         };
         let expected = r#"{"type":"MutationResponse","requestId":4,"success":true,"result":{"n":1.0},"ts":"AQAAAAAAAAA=","logLines":[]}"#;
-        assert_eq!(response.to_message_text(), expected);
+        assert_eq!(response.to_text(), expected);
         let version = SyncVersion::default();
-        let updated = [QueryModification::query_updated(
+        let updated = [QueryModification::updated(
             7,
             RawValue::from_string("null".into()).expect("JSON"),
         )];
@@ -423,6 +423,6 @@ mod tests {
             r#"{"type":"QueryUpdated","queryId":7,"value":null,"logLines":[],"journal":null}],"#,
             r#""clientClockSkew":-3,"serverTs":5}"#,
         );
-        assert_eq!(transition.to_message_text(), expected);
+        assert_eq!(transition.to_text(), expected);
     }
 }

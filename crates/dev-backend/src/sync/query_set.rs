@@ -67,7 +67,7 @@ impl SyncQuerySet {
         if self.held.len() >= MOST_QUERIES || self.bytes + bytes > MOST_BYTES {
             let why =
                 format!("a socket may hold {MOST_QUERIES} queries of {MOST_BYTES} bytes together");
-            self.notices.push(QueryModification::query_failed(
+            self.notices.push(QueryModification::failed(
                 add.query_id,
                 &FunctionFailure::Refused(why),
                 production,
@@ -93,7 +93,7 @@ impl SyncQuerySet {
     }
 
     /// Unsubscribes a query; one that was refused is not in the set.
-    pub fn remove_query(&mut self, query_id: u32) {
+    pub fn remove(&mut self, query_id: u32) {
         if let Some(gone) = self.held.remove(&query_id) {
             self.bytes -= gone.bytes;
         }
@@ -140,10 +140,8 @@ impl SyncQuerySet {
             if is_news {
                 held.told_hash = Some(hash);
                 changed.push(match answer {
-                    Ok(value) => QueryModification::query_updated(*query_id, value),
-                    Err(failure) => {
-                        QueryModification::query_failed(*query_id, &failure, production)
-                    }
+                    Ok(value) => QueryModification::updated(*query_id, value),
+                    Err(failure) => QueryModification::failed(*query_id, &failure, production),
                 });
             }
         }
@@ -194,7 +192,7 @@ mod tests {
 
     /// Returns the new values, and whether these are all.
     fn looked(set: &mut SyncQuerySet, backend: &BackendState) -> (Vec<QueryModification>, bool) {
-        let (count, mut changed) = (backend.commits.commit_count(), Vec::new());
+        let (count, mut changed) = (backend.commits.count(), Vec::new());
         let complete = backend.store.run_read(|db| {
             Ok(set.refresh_due(
                 &SnapshotView {
@@ -266,8 +264,8 @@ mod tests {
         mutate(&backend, "events:claim", lease).await;
         assert!(told(&mut set, &backend).is_empty());
 
-        set.remove_query(0);
-        set.remove_query(9);
+        set.remove(0);
+        set.remove(9);
         assert_eq!(set.take_notices().len(), 2);
         assert!(set.take_notices().is_empty());
         add(&mut set, 0, "events:head", &device).expect("the number is free again");
@@ -411,7 +409,7 @@ mod tests {
             add(&mut set, id, "events:getResult", &long).expect("an answer");
         }
         assert_eq!((set.held.len(), set.take_notices().len()), (1, 2));
-        set.remove_query(0);
+        set.remove(0);
         assert_eq!(set.bytes, 0);
         for id in 0..2 * u32::try_from(MOST_QUERIES).expect("small") {
             add(&mut set, id, "events:nothing", &json!({})).expect("an answer");

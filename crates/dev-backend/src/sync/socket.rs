@@ -31,7 +31,7 @@ const MOST_CHANGES: usize = 4 * MOST_QUERIES;
 pub(super) async fn serve_socket(backend: Arc<BackendState>, ws: WebSocket, joins_chunks: bool) {
     let mut connection = SyncConnection {
         client: ClientSocket::new(ws, joins_chunks, backend.stopping.clone()),
-        commit_count: backend.commits.subscribe_commits(),
+        commit_count: backend.commits.subscribe(),
         backend,
         session: None,
         version: SyncVersion::default(),
@@ -39,7 +39,7 @@ pub(super) async fn serve_socket(backend: Arc<BackendState>, ws: WebSocket, join
         clock_skew: None,
         has_more: false,
     };
-    let Err(end) = connection.run_connection().await;
+    let Err(end) = connection.run().await;
     tracing::debug!(?end, "a socket of the embedded backend ends");
     connection.client.say_goodbye(end).await;
 }
@@ -61,7 +61,7 @@ struct SyncConnection {
 }
 
 impl SyncConnection {
-    async fn run_connection(&mut self) -> Result<Infallible, ConnectionEnd> {
+    async fn run(&mut self) -> Result<Infallible, ConnectionEnd> {
         loop {
             let next_ping_at = self.client.next_ping_at();
             // The branches are tried in random order, so changes and messages cannot starve each other.
@@ -79,14 +79,14 @@ impl SyncConnection {
                     self.send_transition(None).await?;
                 }
                 () = std::future::ready(()), if self.has_more => self.send_transition(None).await?,
-                () = sleep_until(next_ping_at) => self.client.ping_client().await?,
+                () = sleep_until(next_ping_at) => self.client.ping().await?,
             }
         }
     }
 
     async fn dispatch_message(&mut self, text: &str) -> Result<(), ConnectionEnd> {
-        let message = ClientMessage::parse_message(text)
-            .map_err(|bad| ConnectionEnd::Fatal(bad.to_string()))?;
+        let message =
+            ClientMessage::parse(text).map_err(|bad| ConnectionEnd::Fatal(bad.to_string()))?;
         match (message, self.session) {
             (ClientMessage::Event, _) => Ok(()),
             (ClientMessage::Connect(connect), None) => self.accept_connect(&connect).await,
@@ -136,7 +136,7 @@ impl SyncConnection {
                     .queries
                     .add_query(&add, production)
                     .map_err(ConnectionEnd::Fatal)?,
-                QuerySetChange::Remove(query_id) => self.queries.remove_query(query_id),
+                QuerySetChange::Remove(query_id) => self.queries.remove(query_id),
             }
         }
         self.send_transition(Some(SyncVersion {
@@ -155,7 +155,7 @@ impl SyncConnection {
             .backend
             .faults
             .as_ref()
-            .and_then(|faults| faults.take_fault(call.udf_path.clone()));
+            .and_then(|faults| faults.take(call.udf_path.clone()));
         match &fault {
             Some(InjectedFault::Unheard) => return Err(ConnectionEnd::Cut),
             Some(InjectedFault::Status { code, .. }) => {
@@ -257,7 +257,7 @@ impl SyncConnection {
             let mut queries = std::mem::take(&mut self.queries);
             let backend = Arc::clone(&self.backend);
             let look = self.backend.store.run_long_read(move |db| {
-                let count = backend.commits.commit_count();
+                let count = backend.commits.count();
                 let mut changed = Vec::new();
                 let view = SnapshotView {
                     db,
@@ -291,7 +291,7 @@ impl SyncConnection {
             modifications: &modifications,
             measured: self.clock_measurement(),
         }
-        .to_message_text();
+        .to_text();
         drop(modifications);
         self.version = end;
         self.client.send_transition_text(text).await

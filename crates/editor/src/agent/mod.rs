@@ -104,7 +104,7 @@ pub async fn serve_agent(
         )
         .on_receive_request(
             async move |request: NewSessionRequest, responder, connection: ConnectionTo<Client>| {
-                Arc::clone(&opening).open_new_session(&request, responder, connection)
+                Arc::clone(&opening).open_new(&request, responder, connection)
             },
             on_receive_request!(),
         )
@@ -112,7 +112,7 @@ pub async fn serve_agent(
             async move |request: LoadSessionRequest,
                         responder,
                         connection: ConnectionTo<Client>| {
-                Arc::clone(&loading).load_session(&request, responder, connection)
+                Arc::clone(&loading).load(&request, responder, connection)
             },
             on_receive_request!(),
         )

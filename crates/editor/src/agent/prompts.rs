@@ -43,7 +43,7 @@ pub(super) const HELP: &str = "This agent runs tools for a remote agent; it does
 
 impl PromptCommand {
     /// Parses a prompt. Editors put a slash before the command.
-    pub fn parse_prompt(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
         let word = first
@@ -68,28 +68,21 @@ mod tests {
 
     #[test]
     fn few_words_are_understood_and_everything_else_gets_help() {
+        assert_eq!(PromptCommand::parse("attach"), PromptCommand::Attach(None));
         assert_eq!(
-            PromptCommand::parse_prompt("attach"),
+            PromptCommand::parse("  /Attach \n"),
             PromptCommand::Attach(None)
         );
-        assert_eq!(
-            PromptCommand::parse_prompt("  /Attach \n"),
-            PromptCommand::Attach(None)
-        );
-        let PromptCommand::Attach(Some(conversation)) =
-            PromptCommand::parse_prompt("attach talk-1")
+        let PromptCommand::Attach(Some(conversation)) = PromptCommand::parse("attach talk-1")
         else {
             panic!("a conversation")
         };
         assert_eq!(conversation.to_string(), "talk-1");
-        assert_eq!(
-            PromptCommand::parse_prompt("/status"),
-            PromptCommand::Status
-        );
-        assert_eq!(PromptCommand::parse_prompt("revoke"), PromptCommand::Revoke);
+        assert_eq!(PromptCommand::parse("/status"), PromptCommand::Status);
+        assert_eq!(PromptCommand::parse("revoke"), PromptCommand::Revoke);
         for other in ["", "attach two words", "fix the bug", "detach"] {
             assert_eq!(
-                PromptCommand::parse_prompt(other),
+                PromptCommand::parse(other),
                 PromptCommand::Help,
                 "{other:?}"
             );

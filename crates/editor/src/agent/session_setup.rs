@@ -29,7 +29,7 @@ struct PendingSetup {
 impl AgentSessions {
     /// Opens a session. The runner is started, and the editor's tools are discovered, only after the answer, because an
     /// editor may accept nothing before it.
-    pub(super) fn open_new_session(
+    pub(super) fn open_new(
         self: Arc<Self>,
         request: &NewSessionRequest,
         responder: Responder<NewSessionResponse>,
@@ -40,20 +40,20 @@ impl AgentSessions {
             request.cwd.as_path(),
             request.additional_directories.as_slice(),
         );
-        let (agent_session, opening) = match self.create_session(id.clone(), folders, connection) {
+        let (agent_session, opening) = match self.create(id.clone(), folders, connection) {
             Ok(added) => added,
             Err(refused) => return responder.respond_with_error(refused),
         };
         if let Some(threads) = self.setup.host.threads() {
-            threads.begin_thread(&id.to_string());
+            threads.begin(&id.to_string());
         }
         responder.respond(NewSessionResponse::new(id))?;
-        self.start_session(&agent_session, opening);
+        self.start(&agent_session, opening);
         Ok(())
     }
 
     /// Adds a session with these folders.
-    fn create_session(
+    fn create(
         &self,
         id: SessionId,
         (cwd, others): (&Path, &[PathBuf]),
@@ -69,7 +69,7 @@ impl AgentSessions {
         let mut roots = vec![folder.clone()];
         roots.extend(others.iter().filter_map(|path| host.resolve_folder(path)));
         let (editor, capabilities) = self
-            .editor_for_new_session()
+            .editor_for_new()
             .ok_or_else(|| invalid_params_error("too many sessions are open"))?;
         let settings = self.setup.settings.clone();
         let client = EditorClient::new(
@@ -85,12 +85,12 @@ impl AgentSessions {
         }
         let (opened, readiness) = watch::channel(None);
         let agent_session = Arc::new(AgentSession::new(Arc::new(session), readiness));
-        self.insert_session(&agent_session);
+        self.insert(&agent_session);
         Ok((agent_session, PendingSetup { folder, opened }))
     }
 
     /// Starts the runner for a session and discovers the editor's tools.
-    fn start_session(self: &Arc<Self>, agent_session: &AgentSession, opening: PendingSetup) {
+    fn start(self: &Arc<Self>, agent_session: &AgentSession, opening: PendingSetup) {
         let session = Arc::clone(&agent_session.editor_session);
         session.send_update(SessionUpdate::AvailableCommandsUpdate(
             AvailableCommandsUpdate::new(available_commands()),
@@ -113,7 +113,7 @@ impl AgentSessions {
     }
 
     /// Opens a thread of an earlier connection. Its calls are shown before the answer, as the protocol requires.
-    pub(super) fn load_session(
+    pub(super) fn load(
         self: Arc<Self>,
         request: &LoadSessionRequest,
         responder: Responder<LoadSessionResponse>,
@@ -124,15 +124,15 @@ impl AgentSessions {
             .setup
             .host
             .threads()
-            .and_then(|threads| threads.read_thread(&id.to_string()));
-        let Some(thread) = thread.filter(|_| !self.has_session(id)) else {
+            .and_then(|threads| threads.read(&id.to_string()));
+        let Some(thread) = thread.filter(|_| !self.has(id)) else {
             return responder.respond_with_error(session_not_found(id));
         };
         let folders = (
             request.cwd.as_path(),
             request.additional_directories.as_slice(),
         );
-        let (agent_session, opening) = match self.create_session(id.clone(), folders, connection) {
+        let (agent_session, opening) = match self.create(id.clone(), folders, connection) {
             Ok(added) => added,
             Err(refused) => return responder.respond_with_error(refused),
         };
@@ -141,12 +141,12 @@ impl AgentSessions {
             agent_session.editor_session.send_update(update);
         }
         responder.respond(LoadSessionResponse::new())?;
-        self.start_session(&agent_session, opening);
+        self.start(&agent_session, opening);
         if let Some(attachment) = attached {
             let sessions = Arc::clone(&self);
             self.tasks.spawn(async move {
                 sessions
-                    .reattach_session(&agent_session, attachment.conversation_id)
+                    .reattach(&agent_session, attachment.conversation_id)
                     .await;
             });
         }
@@ -155,7 +155,7 @@ impl AgentSessions {
 
     /// Attaches a loaded thread without a prompt. Conversations that a person stopped stay stopped until that person
     /// says `attach`.
-    async fn reattach_session(&self, agent_session: &AgentSession, of: Option<ConversationId>) {
+    async fn reattach(&self, agent_session: &AgentSession, of: Option<ConversationId>) {
         if let AttachStart::NewTurn(prompt, _) = agent_session.begin_attach(true) {
             self.run_attached_turn(agent_session, of, prompt, std::future::pending())
                 .await;

@@ -89,19 +89,19 @@ impl AgentSessions {
     }
 
     /// Returns the editor's name and capabilities, if it may open another session.
-    pub(super) fn editor_for_new_session(&self) -> Option<(String, ClientCapabilities)> {
+    pub(super) fn editor_for_new(&self) -> Option<(String, ClientCapabilities)> {
         let state = self.state.lock();
         let has_room = state.sessions.len() < MAX_AGENT_SESSIONS;
         has_room.then(|| (state.editor.clone(), state.capabilities.clone()))
     }
 
     /// Returns whether a session of this id is open.
-    pub(super) fn has_session(&self, id: &SessionId) -> bool {
+    pub(super) fn has(&self, id: &SessionId) -> bool {
         self.state.lock().sessions.contains_key(id)
     }
 
     /// Adds an open session.
-    pub(super) fn insert_session(&self, session: &Arc<AgentSession>) {
+    pub(super) fn insert(&self, session: &Arc<AgentSession>) {
         self.state
             .lock()
             .sessions
@@ -120,7 +120,7 @@ impl AgentSessions {
             return responder.respond_with_error(unknown);
         };
         let words: Vec<&str> = request.prompt.iter().filter_map(prompt_text).collect();
-        let command = PromptCommand::parse_prompt(&words.join(" "));
+        let command = PromptCommand::parse(&words.join(" "));
         let sessions = Arc::clone(&self);
         // Registered before the task starts, so that a cancel that comes at once finds it.
         let begun =
@@ -130,7 +130,7 @@ impl AgentSessions {
                 (PromptCommand::Attach(of), Some(start)) => {
                     let withdrawn = responder.cancellation();
                     sessions
-                        .attach_session(&session, of, start, async move {
+                        .attach(&session, of, start, async move {
                             withdrawn.cancelled().await;
                         })
                         .await
@@ -161,7 +161,7 @@ impl AgentSessions {
     }
 
     /// Attaches a session, and waits for the end of the turn.
-    async fn attach_session(
+    async fn attach(
         &self,
         session: &AgentSession,
         of: Option<ConversationId>,
@@ -244,7 +244,7 @@ impl AgentSessions {
         };
         if reason == StopReason::Cancelled {
             session.editor_session.record_event(&ThreadEvent::Stopped);
-            turn.stop_turn().await;
+            turn.stop().await;
         }
         drop(stopped);
         // All updates of the turn must be sent before its end.

@@ -59,7 +59,7 @@ impl AuditLog {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn open_log(
+    pub fn open(
         places: AuditPaths,
         keep: AuditRetention,
         sign: Option<TextSigner>,
@@ -272,7 +272,7 @@ impl AuditWriter {
         let unproven = earlier_rows::check_stored_head(
             &mut self.chain,
             self.sign.as_ref(),
-            Clock::system_clock().now_ms(),
+            Clock::system().now_ms(),
         )?;
         *self.last.lock() = self.chain.last_link()?;
         if let Some(entry) = unproven {

@@ -56,7 +56,7 @@ impl AuditChain {
 
     /// Appends these rows, all or none, and returns the new last link.
     pub(super) fn append_entries(&mut self, entries: &[AuditEntry]) -> io::Result<ChainLink> {
-        let mut locked = self.lock_audit_file()?;
+        let mut locked = self.lock_file()?;
         let mut text = String::with_capacity(512 * entries.len());
         let torn = (locked.torn > 0).then(|| AuditEntry {
             count: Some(locked.torn),
@@ -94,12 +94,12 @@ impl AuditChain {
 
     /// Returns the last link, which the next row follows.
     pub(super) fn last_link(&mut self) -> io::Result<ChainLink> {
-        let locked = self.lock_audit_file()?;
+        let locked = self.lock_file()?;
         Ok(locked.last)
     }
 
     /// Takes the lock, opens the file and finds its last row.
-    pub(super) fn lock_audit_file(&mut self) -> io::Result<LockedAuditFile> {
+    pub(super) fn lock_file(&mut self) -> io::Result<LockedAuditFile> {
         let lock = acquire_lock(&self.places.lock)?;
         let mut file = open_private_file(&self.places.rows, |options| {
             options.read(true).append(true).create(true)
@@ -183,7 +183,7 @@ fn find_last_row(file: &mut File, length: u64) -> io::Result<(ChainLink, u64)> {
     // An unreadable or changed row stays in place, where `verify` finds it.
     let last = lines
         .filter(|line| !line.is_empty())
-        .find_map(AuditRow::parse_row);
+        .find_map(AuditRow::parse);
     Ok((
         last.map_or_else(ChainLink::before_first, |row| row.chain_link()),
         torn,
@@ -197,7 +197,7 @@ pub(super) fn find_row_hash(file: &File, length: u64, seq: u64) -> io::Result<Op
     let mut near_end = tail
         .split(|byte| *byte == b'\n')
         .rev()
-        .filter_map(AuditRow::parse_row);
+        .filter_map(AuditRow::parse);
     if let Some(row) = near_end.find(|row| row.seq == seq) {
         return Ok(Some(row.chain_link().hash));
     }
@@ -221,10 +221,8 @@ fn read_tail(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
 pub(super) fn read_rows(file: &File) -> io::Result<impl Iterator<Item = io::Result<AuditRow>>> {
     let mut reading = file.try_clone()?;
     reading.seek(SeekFrom::Start(0))?;
-    Ok(AuditLineReader::from_file(reading).filter_map(|line| {
-        line.map(|line| AuditRow::parse_row(&line.bytes))
-            .transpose()
-    }))
+    Ok(AuditLineReader::from_file(reading)
+        .filter_map(|line| line.map(|line| AuditRow::parse(&line.bytes)).transpose()))
 }
 
 /// Takes the lock, waiting a bounded time: a stopped process must not block calls.

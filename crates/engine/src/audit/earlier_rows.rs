@@ -17,7 +17,7 @@ pub(super) fn check_stored_head(
     sign: Option<&TextSigner>,
     now_ms: i64,
 ) -> io::Result<Option<AuditEntry>> {
-    let chained = chain.lock_audit_file()?;
+    let chained = chain.lock_file()?;
     let unproven = |why: &str| {
         Some(AuditEntry::new(AuditEvent::Unproven, AuditActor::Runner, now_ms).with_detail(why))
     };

@@ -113,7 +113,7 @@ fn deserialize_known<'de, D: Deserializer<'de>, T: DeserializeOwned>(
 
 impl AuditRow {
     /// Parses a line without its line end; `None` if it is not a row.
-    pub(super) fn parse_row(line: &[u8]) -> Option<Self> {
+    pub(super) fn parse(line: &[u8]) -> Option<Self> {
         let mut row: Self = serde_json::from_slice(line).ok()?;
         let (text, end) = line.split_at_checked(line.len().checked_sub(LINE_END_LENGTH)?)?;
         let hash_there = end

@@ -37,7 +37,7 @@ pub(super) fn remove_old_rows(
     keep: &AuditRetention,
     sign: Option<&TextSigner>,
 ) -> io::Result<Option<ChainLink>> {
-    let held = chain.lock_audit_file()?;
+    let held = chain.lock_file()?;
     // Removes a quarter more than needed, so that it is not repeated at once.
     let most = if held.length > keep.bytes {
         keep.bytes / 4 * 3
@@ -54,7 +54,7 @@ pub(super) fn remove_old_rows(
     let entry = |event| AuditEntry {
         through: Some(cut.gone.seq),
         count: Some(cut.rows),
-        ..AuditEntry::new(event, AuditActor::Runner, Clock::system_clock().now_ms())
+        ..AuditEntry::new(event, AuditActor::Runner, Clock::system().now_ms())
     };
     let signature = sign.map(|sign| sign(&row::checkpoint_signed_text(&cut.gone)));
     let checkpoint = AuditEntry {
@@ -96,8 +96,7 @@ fn find_expired_range(
     let mut rows = 0;
     for read in AuditLineReader::from_file(reading) {
         let line = read?;
-        let Some(row) =
-            AuditRow::parse_row(&line.bytes).filter(|row| row.is_sound && line.is_complete)
+        let Some(row) = AuditRow::parse(&line.bytes).filter(|row| row.is_sound && line.is_complete)
         else {
             break;
         };

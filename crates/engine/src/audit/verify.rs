@@ -119,7 +119,7 @@ impl<'a> ChainVerifier<'a> {
                 break;
             }
             self.rows += 1;
-            let Some(row) = AuditRow::parse_row(&line.bytes) else {
+            let Some(row) = AuditRow::parse(&line.bytes) else {
                 let after = self.last.as_ref().map_or(0, |last| last.seq);
                 let text = format!(
                     "line {} is no row; row {} should stand there",
@@ -279,7 +279,7 @@ impl<'a> ChainVerifier<'a> {
             return Ok(());
         };
         for (number, line) in (1u64..).zip(AuditLineReader::from_file(file)) {
-            let found = AuditRow::parse_row(&line?.bytes)
+            let found = AuditRow::parse(&line?.bytes)
                 .is_some_and(|row| row.seq == seq && !row.is_checkpoint());
             if found {
                 fault.flaw = AuditFlaw::OutOfOrder;

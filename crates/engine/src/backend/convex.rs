@@ -48,7 +48,7 @@ impl ConvexBackend {
 
     /// Restricts sessions to the deployment of this id, if one is known.
     #[must_use]
-    pub fn with_backend_id(mut self, backend_id: Option<String>) -> Self {
+    pub fn with_id(mut self, backend_id: Option<String>) -> Self {
         self.device.backend_id = backend_id.map(OnceLock::from).unwrap_or_default();
         self
     }

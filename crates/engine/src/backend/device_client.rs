@@ -120,7 +120,7 @@ impl DeviceClient {
         signing_text: impl FnOnce(&DeviceId, i64) -> String,
     ) -> Result<Value, BackendError> {
         let dated_offset = self.functions.date_header_offset_ms();
-        let signed_at = self.clock.next_signing_ms(dated_offset);
+        let signed_at = self.clock.next_ms(dated_offset);
         let text = signing_text(self.device_id(), signed_at);
         #[expect(
             clippy::cast_precision_loss,

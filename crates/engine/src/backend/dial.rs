@@ -63,7 +63,7 @@ impl WebSocketDialer {
             "wss" => Some(tls_connector().map_err(BadUrl::Client)?),
             _ => None,
         };
-        let proxy = proxies.proxy_server_for(&url)?;
+        let proxy = proxies.server_for(&url)?;
         let limits = WebSocketConfig::default()
             .read_buffer_size(16 << 10)
             .write_buffer_size(16 << 10)
@@ -79,7 +79,7 @@ impl WebSocketDialer {
     }
 
     /// Returns the address, without secrets.
-    pub(super) fn socket_url(&self) -> &str {
+    pub(super) fn url(&self) -> &str {
         self.url.as_str().trim_end_matches('/')
     }
 
@@ -168,11 +168,11 @@ impl WebSocketDialer {
             },
             // Another server answers: a login page, a proxy, or a web server without WebSockets.
             200..=399 | 407 | 511 => BackendError::Intercepted {
-                url: self.socket_url().to_owned(),
+                url: self.url().to_owned(),
                 cause: format!("status {status} in place of a WebSocket"),
             },
             404 if !self.has_opened.load(Ordering::Relaxed) => BackendError::NoBackend {
-                url: self.socket_url().to_owned(),
+                url: self.url().to_owned(),
             },
             404 | 408 | 421 | 425 | 429 | 500..=599 => BackendError::Busy {
                 status,
@@ -214,7 +214,7 @@ impl WebSocketDialer {
 
     pub(super) fn unreachable_error(&self, cause: &str) -> BackendError {
         BackendError::Unreachable {
-            url: self.socket_url().to_owned(),
+            url: self.url().to_owned(),
             cause: cause.to_owned(),
         }
     }
@@ -250,7 +250,7 @@ async fn connect_through_proxy(
     port: u16,
 ) -> Result<Box<dyn ByteStream>, String> {
     let at_proxy = |cause: String| format!("at the proxy: {cause}");
-    let (proxy_host, proxy_port) = proxy.proxy_host_and_port();
+    let (proxy_host, proxy_port) = proxy.host_and_port();
     let mut stream = connect_tcp(&proxy_host, proxy_port)
         .await
         .map_err(at_proxy)?;

@@ -68,7 +68,7 @@ impl HttpFunctions {
     pub fn new(url: &str, options: TransportOptions) -> Result<Self, BadUrl> {
         let base = parse_address(url, "https", "http", options.allow_insecure_http)?;
         install_crypto_provider();
-        let proxy = options.proxies.proxy_server_for(&base)?;
+        let proxy = options.proxies.server_for(&base)?;
         let client = build_client(&base, proxy.as_ref(), &options)
             .map_err(|cause| BadUrl::Client(cause.to_string()))?;
         Ok(Self {
@@ -206,7 +206,7 @@ impl HttpFunctions {
             format: "json",
         };
         let body = serde_json::to_vec(&call).expect("JSON values and texts are always JSON");
-        let (body, upload) = self.uplink.start_upload(body);
+        let (body, upload) = self.uplink.start(body);
         tokio::select! {
             answered = self.send_call(route, body) => answered,
             waited = upload.wait_for_stall(patience) => Err(self.stall_error(&upload, waited)),

@@ -39,7 +39,7 @@ impl ProxyRules {
     ///
     /// # Errors
     /// [`BadUrl::Proxy`] for a proxy that does not speak HTTP.
-    pub fn proxy_server_for(&self, url: &Url) -> Result<Option<ProxyServer>, BadUrl> {
+    pub fn server_for(&self, url: &Url) -> Result<Option<ProxyServer>, BadUrl> {
         if is_loopback_url(url) {
             return Ok(None);
         }
@@ -98,7 +98,7 @@ impl ProxyServer {
     }
 
     /// Returns the host and the port to connect to.
-    pub fn proxy_host_and_port(&self) -> (String, u16) {
+    pub fn host_and_port(&self) -> (String, u16) {
         let host = self
             .url
             .host_str()
@@ -114,7 +114,7 @@ impl ProxyServer {
     }
 
     /// Returns the proxy in the HTTP client's form.
-    pub(super) fn to_reqwest_proxy(&self) -> reqwest::Result<reqwest::Proxy> {
+    pub(super) fn to_reqwest(&self) -> reqwest::Result<reqwest::Proxy> {
         let proxy = reqwest::Proxy::all(self.url.clone())?;
         Ok(match &self.authorization {
             Some(value) => proxy.custom_http_auth(value.clone()),

@@ -16,7 +16,7 @@ pub(super) struct SigningClock {
 impl SigningClock {
     /// Returns the time to sign with: the backend's, and later than any time used before. Until a function has reported
     /// the time, it uses this offset, taken from the `Date` header of answers.
-    pub(super) fn next_signing_ms(&self, dated_offset_ms: Option<i64>) -> i64 {
+    pub(super) fn next_ms(&self, dated_offset_ms: Option<i64>) -> i64 {
         let is_told = self.has_server_time.load(Ordering::Relaxed);
         let dated = dated_offset_ms.filter(|_| !is_told);
         let now = local_now_ms() + dated.unwrap_or_else(|| self.offset_ms.load(Ordering::Relaxed));

@@ -71,7 +71,7 @@ impl SyncSocket {
         // The runner sends no mutations here, so there is no session to resume.
         let session = uuid::Uuid::new_v4().to_string();
         opened
-            .send_sync_message(&json!({
+            .send_message(&json!({
                 "type": "Connect",
                 "sessionId": session,
                 "connectionCount": 0,
@@ -101,7 +101,7 @@ impl SyncSocket {
             .iter()
             .map(|(id, path, args)| json!({"type": "Add", "queryId": id, "udfPath": path, "args": [args]}));
         let changes: Vec<Value> = removed.chain(added).collect();
-        self.send_sync_message(&json!({
+        self.send_message(&json!({
             "type": "ModifyQuerySet",
             "baseVersion": base,
             "newVersion": self.version,
@@ -143,7 +143,7 @@ impl SyncSocket {
         }
     }
 
-    async fn send_sync_message(&mut self, message: &Value) -> Result<(), BackendError> {
+    async fn send_message(&mut self, message: &Value) -> Result<(), BackendError> {
         let sending = self.socket.send(Message::text(message.to_string()));
         match tokio::time::timeout(WRITE_TIMEOUT, sending).await {
             Ok(sent) => sent.map_err(|cause| self.dialer.unreachable_error(&cause.to_string())),
@@ -179,7 +179,7 @@ impl SyncSocket {
 
     fn protocol_error(&self, cause: &str) -> BackendError {
         BackendError::Intercepted {
-            url: self.dialer.socket_url().to_owned(),
+            url: self.dialer.url().to_owned(),
             cause: cause.to_owned(),
         }
     }

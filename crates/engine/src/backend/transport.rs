@@ -69,8 +69,8 @@ pub fn build_download_client(base: &Url, proxies: &ProxyRules) -> Result<Client,
         .connect_timeout(Duration::from_secs(10))
         .read_timeout(Duration::from_secs(30))
         .no_proxy();
-    if let Some(proxy) = proxies.proxy_server_for(base)? {
-        let proxy = proxy.to_reqwest_proxy();
+    if let Some(proxy) = proxies.server_for(base)? {
+        let proxy = proxy.to_reqwest();
         client = client.proxy(proxy.map_err(|cause| BadUrl::Client(cause.to_string()))?);
     }
     client
@@ -109,7 +109,7 @@ pub(super) fn build_client(
         client = client.tcp_user_timeout(None);
     }
     if let Some(proxy) = proxy {
-        client = client.proxy(proxy.to_reqwest_proxy()?);
+        client = client.proxy(proxy.to_reqwest()?);
     }
     if base.scheme() == "http" && proxy.is_none_or(|proxy| !proxy.is_https()) {
         // No certificate will be checked, and loading the system's takes longer than everything else at the start.

@@ -28,7 +28,7 @@ pub(super) struct UploadLoad(Arc<AtomicU64>);
 
 impl UploadLoad {
     /// Prepares a body for sending. Keep the returned guard until the call is over.
-    pub(super) fn start_upload(&self, body: Vec<u8>) -> (reqwest::Body, UploadProgress) {
+    pub(super) fn start(&self, body: Vec<u8>) -> (reqwest::Body, UploadProgress) {
         let total = body.len();
         let last_progress = Arc::new(Mutex::new(Instant::now()));
         let load = if total < SMALL_BODY_BYTES {

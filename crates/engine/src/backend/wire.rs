@@ -351,7 +351,7 @@ pub(super) fn parse_remote_answer(value: &Value) -> Option<RemoteAnswer> {
         None => field("text").filter(|_| option == TEXT_OPTION),
     };
     Some(RemoteAnswer {
-        option: ApprovalOption::from_option_name(option),
+        option: ApprovalOption::from_name(option),
         text: text.map(str::to_owned),
         by: AnsweredBy::from_side_name(field("by")?),
     })

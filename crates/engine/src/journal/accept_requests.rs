@@ -51,7 +51,7 @@ impl AcceptedRequest {
         self.effect
     }
     /// Its origin.
-    pub fn request_origin(&self) -> RequestOrigin {
+    pub fn origin(&self) -> RequestOrigin {
         self.origin
     }
     /// The lease under which it is claimed and posted.

@@ -40,12 +40,12 @@ impl DiskReserve {
                 failed: AtomicBool::new(false),
             }),
         };
-        disk.recreate_reserve(0);
+        disk.recreate(0);
         disk
     }
 
     /// Gives the reserve up.
-    pub(super) fn release_reserve(&self) {
+    pub(super) fn release(&self) {
         if !self.shared.is_released.swap(true, Ordering::SeqCst) {
             tracing::error!(
                 "the disk is full: the reserve is given up, and nothing new is begun until there is room"
@@ -69,11 +69,11 @@ impl DiskReserve {
         if !has_free_bytes(&self.shared.reserve, least) {
             return false;
         }
-        self.recreate_reserve(least);
+        self.recreate(least);
         !self.shared.is_released.load(Ordering::SeqCst)
     }
 
-    fn recreate_reserve(&self, least: u64) {
+    fn recreate(&self, least: u64) {
         let spent = self.shared.is_released.load(Ordering::SeqCst);
         if !spent || !has_space_for_reserve(&self.shared.reserve, least) {
             return;

@@ -110,7 +110,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// [`JournalError::Open`]; [`JournalError::Older`] and [`JournalError::Newer`] where its tables are not ours.
-    pub fn find_journal(path: &Path) -> Result<Option<Self>, JournalError> {
+    pub fn find(path: &Path) -> Result<Option<Self>, JournalError> {
         if !path.exists() {
             return Ok(None);
         }

@@ -216,7 +216,7 @@ impl Journal {
         };
         let number = match prepare() {
             Err(error) if DatabaseFault::from_sqlite_error(&error) == DatabaseFault::Full => {
-                disk.release_reserve();
+                disk.release();
                 prepare()?
             }
             number => number?,

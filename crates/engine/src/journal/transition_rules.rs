@@ -328,7 +328,7 @@ fn allow_rerun(known: &KnownRequest) -> RequestTransition {
 
 impl RulesReply {
     /// The word in the file and in `history`.
-    pub(crate) fn reply_kind(self) -> &'static str {
+    pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::NeverRan | Self::ChangedNothing => "cancelled",
             Self::Interrupted => "interrupted",

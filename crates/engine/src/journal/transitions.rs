@@ -259,9 +259,7 @@ fn decide_recovery(
     let attempt = known.map_or(0, |known| known.attempt);
     let (fate, kind) = match then {
         TransitionResult::Compare => return Ok(RecoveredRequest::Compare),
-        TransitionResult::Answer(verdict) => {
-            (RecoveredRequest::Answer(verdict), verdict.reply_kind())
-        }
+        TransitionResult::Answer(verdict) => (RecoveredRequest::Answer(verdict), verdict.kind()),
         TransitionResult::Post => return Ok(RecoveredRequest::Post),
         // A request that had not started is not worth an incident.
         _ if attempt == 0 => return Ok(RecoveredRequest::Run),

@@ -158,7 +158,7 @@ impl WriterThread {
     fn handle_fault(&mut self, fault: DatabaseFault) {
         match fault {
             DatabaseFault::Sound => {}
-            DatabaseFault::Full => self.disk.release_reserve(),
+            DatabaseFault::Full => self.disk.release(),
             DatabaseFault::Unsynced | DatabaseFault::Damaged => self.rebuild_file(fault),
         }
     }

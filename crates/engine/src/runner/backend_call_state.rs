@@ -70,7 +70,7 @@ pub(super) struct HeldError {
 
 impl HeldError {
     /// Returns the error while it is in force; a wait that the backend asked for is reduced to the remaining time.
-    pub fn remaining_error(&self, now: Instant) -> Option<BackendError> {
+    pub fn remaining(&self, now: Instant) -> Option<BackendError> {
         let left = self
             .until
             .checked_duration_since(now)
@@ -175,7 +175,7 @@ impl BackendClientState {
         if self
             .barred
             .as_ref()
-            .is_none_or(|held| held.remaining_error(now).is_none())
+            .is_none_or(|held| held.remaining(now).is_none())
         {
             self.barred = None;
             self.problems.remove(&BackendFunction::OpenSession);
@@ -198,7 +198,7 @@ impl BackendClientState {
             .barred
             .iter()
             .chain(self.paused_functions.get(&function))
-            .find_map(|held| held.remaining_error(now));
+            .find_map(|held| held.remaining(now));
         asked.or_else(|| self.find_outage_error(function, now))
     }
 

@@ -81,11 +81,7 @@ impl BackendClient {
 
     /// Returns the refusal of this device that is in force now.
     pub(super) fn active_refusal(&self) -> Option<BackendError> {
-        self.state
-            .lock()
-            .barred
-            .as_ref()?
-            .remaining_error(Instant::now())
+        self.state.lock().barred.as_ref()?.remaining(Instant::now())
     }
 
     /// Returns a receiver of the current connection problem.
@@ -117,7 +113,7 @@ impl BackendClient {
     }
 
     /// Makes a call unless it has to wait; then it returns the error without calling the backend.
-    fn call_backend<'a, T: 'a>(
+    fn call<'a, T: 'a>(
         &'a self,
         function: BackendFunction,
         call: BackendReply<'a, T>,
@@ -167,7 +163,7 @@ impl BackendClient {
 
 impl Backend for BackendClient {
     fn open_session(&self) -> BackendReply<'_, BackendSession> {
-        self.call_backend(BackendFunction::OpenSession, self.backend.open_session())
+        self.call(BackendFunction::OpenSession, self.backend.open_session())
     }
 
     fn poll_events<'a>(
@@ -176,21 +172,21 @@ impl Backend for BackendClient {
         limit: u32,
         wait: Duration,
     ) -> BackendReply<'a, EventPage> {
-        self.call_backend(
+        self.call(
             BackendFunction::Poll,
             self.backend.poll_events(cursor, limit, wait),
         )
     }
 
     fn list_open_requests(&self) -> BackendReply<'_, Vec<OfferedEvent>> {
-        self.call_backend(BackendFunction::ListOpen, self.backend.list_open_requests())
+        self.call(BackendFunction::ListOpen, self.backend.list_open_requests())
     }
 
     fn fetch_open_requests<'a>(
         &'a self,
         ids: &'a [RequestId],
     ) -> BackendReply<'a, Vec<OfferedEvent>> {
-        self.call_backend(
+        self.call(
             BackendFunction::FetchOpen,
             self.backend.fetch_open_requests(ids),
         )
@@ -201,7 +197,7 @@ impl Backend for BackendClient {
         id: &'a RequestId,
         lease: &'a LeaseId,
     ) -> BackendReply<'a, ClaimReply> {
-        self.call_backend(
+        self.call(
             BackendFunction::Claim,
             self.backend.claim_request(id, lease),
         )
@@ -214,14 +210,14 @@ impl Backend for BackendClient {
         n: u64,
         data: &'a str,
     ) -> BackendReply<'a, ProgressReply> {
-        self.call_backend(
+        self.call(
             BackendFunction::Tell,
             self.backend.send_progress(id, lease, n, data),
         )
     }
 
     fn post_result<'a>(&'a self, result: ResultPost<'a>) -> BackendReply<'a, PostOutcome> {
-        self.call_backend(BackendFunction::Post, self.backend.post_result(result))
+        self.call(BackendFunction::Post, self.backend.post_result(result))
     }
 
     fn send_heartbeat(
@@ -230,7 +226,7 @@ impl Backend for BackendClient {
         every: Duration,
         health: Value,
     ) -> BackendReply<'_, HeartbeatReply> {
-        self.call_backend(
+        self.call(
             BackendFunction::Beat,
             self.backend.send_heartbeat(online, every, health),
         )
@@ -243,7 +239,7 @@ impl Backend for BackendClient {
         complete: bool,
         items: &'a [CatalogEntry],
     ) -> BackendReply<'a, ()> {
-        self.call_backend(
+        self.call(
             BackendFunction::Publish,
             self.backend
                 .publish_catalog(kind, revision, complete, items),
@@ -255,7 +251,7 @@ impl Backend for BackendClient {
         id: &'a RequestId,
         why: DeclineReason,
     ) -> BackendReply<'a, ()> {
-        self.call_backend(
+        self.call(
             BackendFunction::Decline,
             self.backend.decline_request(id, why),
         )
@@ -299,7 +295,7 @@ impl BackendClient {
         call: impl FnOnce(&'a dyn RemoteApprovals) -> BackendReply<'a, T>,
     ) -> BackendReply<'a, T> {
         match self.backend.remote_approvals() {
-            Some(permissions) => self.call_backend(function, call(permissions)),
+            Some(permissions) => self.call(function, call(permissions)),
             None => Box::pin(std::future::ready(Ok(T::default()))),
         }
     }

@@ -42,12 +42,12 @@ impl BackgroundTasks {
     }
 
     /// Returns the tracker of all tasks.
-    pub(super) fn task_tracker(&self) -> &TaskTracker {
+    pub(super) fn tracker(&self) -> &TaskTracker {
         &self.tasks
     }
 
     /// Starts a task.
-    pub(super) fn spawn_task<F>(&self, task: F) -> JoinHandle<F::Output>
+    pub(super) fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,

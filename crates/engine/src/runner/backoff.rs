@@ -80,7 +80,7 @@ impl RetryIntervals {
     }
 
     /// Shares a budget with other calls.
-    pub(super) fn with_retry_budget(self, budget: &Arc<RetryBudget>) -> Self {
+    pub(super) fn with_budget(self, budget: &Arc<RetryBudget>) -> Self {
         Self {
             budget: Some(Arc::clone(budget)),
             ..self
@@ -117,7 +117,7 @@ impl RetryIntervals {
     }
 
     /// Restarts the intervals after a success.
-    pub(super) fn reset_intervals(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.intervals.reset();
     }
 }
@@ -152,7 +152,7 @@ mod tests {
                 .any(|wait| *wait > Duration::from_secs(5)),
             "it never grew: {waits:?}"
         );
-        retry.reset_intervals();
+        retry.reset();
         assert!(retry.next(None) <= Duration::from_secs(1));
     }
 
@@ -236,7 +236,7 @@ mod tests {
         let soon = (0..1_000).filter(|_| {
             budget.record_success();
             RetryIntervals::new((first, cap))
-                .with_retry_budget(&budget)
+                .with_budget(&budget)
                 .delay_after(RetryDelay::BackOff)
                 <= first
         });
@@ -251,7 +251,7 @@ mod tests {
     fn a_backend_that_is_not_reached_is_tried_every_few_seconds_without_the_budget() {
         let budget = Arc::new(RetryBudget::new());
         let mut retry = RetryIntervals::new((Duration::from_secs(1), Duration::from_mins(1)))
-            .with_retry_budget(&budget);
+            .with_budget(&budget);
         let waits: Vec<_> = (0..1_000)
             .map(|_| retry.delay_after(RetryDelay::Reconnect))
             .collect();

@@ -111,8 +111,8 @@ pub(super) struct CallAudit {
 
 impl CallAudit {
     /// Creates a row about a call. Only the first one has the arguments' hash, which takes time for long arguments.
-    fn call_entry(&self, call: &AcceptedRequest, event: AuditEvent, is_first: bool) -> AuditEntry {
-        let who = if call.request_origin() == RequestOrigin::Task {
+    fn entry(&self, call: &AcceptedRequest, event: AuditEvent, is_first: bool) -> AuditEntry {
+        let who = if call.origin() == RequestOrigin::Task {
             AuditActor::Task
         } else {
             AuditActor::Caller
@@ -139,13 +139,13 @@ impl CallAudit {
             rule: cleared.rule.clone(),
             attempt: Some(attempt),
             confinement: at_most_once.then(|| self.confinement.describe_confinement()),
-            ..self.call_entry(call, AuditEvent::Begun, true)
+            ..self.entry(call, AuditEvent::Begun, true)
         };
-        self.append_call_entry(call, entry).await;
+        self.append_entry(call, entry).await;
     }
 
     /// Adds a row about a call, and waits for it if the call has effects.
-    async fn append_call_entry(&self, call: &AcceptedRequest, entry: AuditEntry) {
+    async fn append_entry(&self, call: &AcceptedRequest, entry: AuditEntry) {
         if call.tool_effect().runs_at_most_once() {
             self.audit.append_entry(entry).await;
         } else {
@@ -190,9 +190,9 @@ impl CallAudit {
             may_have_run: facts.may_have_run,
             bytes: Some(reply.payload_json().len() as u64),
             duration_ms: u64::try_from(took.as_millis()).ok(),
-            ..self.call_entry(call, AuditEvent::Answered, attempt.is_none())
+            ..self.entry(call, AuditEvent::Answered, attempt.is_none())
         };
-        self.append_call_entry(call, entry).await;
+        self.append_entry(call, entry).await;
     }
 
     /// Records the traffic of commands that went on after their call's answer.
@@ -226,12 +226,7 @@ impl CallAudit {
     }
 
     /// Records an event that is not about a call.
-    pub(super) fn audit_event(
-        &self,
-        event: AuditEvent,
-        who: AuditActor,
-        detail: impl Into<String>,
-    ) {
+    pub(super) fn event(&self, event: AuditEvent, who: AuditActor, detail: impl Into<String>) {
         let detail = Some(detail.into()).filter(|detail: &String| !detail.is_empty());
         self.audit.queue_entries(vec![AuditEntry {
             detail,

@@ -134,7 +134,7 @@ impl CallPause {
     }
 
     /// Returns the watch on the switches, if they can be watched.
-    pub(super) fn watch_pause_switches(&self) -> Option<FolderSignal> {
-        self.switches.watch_switches()
+    pub(super) fn watch_switches(&self) -> Option<FolderSignal> {
+        self.switches.watch()
     }
 }

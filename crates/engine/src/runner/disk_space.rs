@@ -23,7 +23,7 @@ pub(super) struct DiskSpaceGate {
 
 impl DiskSpaceGate {
     /// Measures the disk space; returns whether new work must wait.
-    pub(super) fn check_disk_space(&self) -> bool {
+    pub(super) fn check(&self) -> bool {
         let least_free = self.calls.current().least_free;
         let full = self.waits && !self.journal.has_disk_space(least_free);
         if self.health.set_disk_full(full) {
@@ -40,7 +40,7 @@ impl DiskSpaceGate {
     }
 
     /// Returns whether new work had to wait at the last measurement.
-    pub(super) fn was_disk_full(&self) -> bool {
+    pub(super) fn was_full(&self) -> bool {
         self.health.is_disk_full()
     }
 }

@@ -215,7 +215,7 @@ impl Handles {
         Housekeeping {
             journal: self.journal.clone(),
             settings: self.settings.clone(),
-            clock: self.server_clock.local_clock().clone(),
+            clock: self.server_clock.local().clone(),
             server_clock: self.server_clock.clone(),
             audit: self.audit.clone(),
             report,
@@ -252,7 +252,7 @@ impl Handles {
         supervision: SupervisionStore,
     ) -> ApprovalService {
         ApprovalService {
-            memory: ApprovalMemory::new(approvals, self.server_clock.expiry_clock()),
+            memory: ApprovalMemory::new(approvals, self.server_clock.expiry()),
             journal: self.journal.clone(),
             stopped: StoppedConversations {
                 supervision,
@@ -262,7 +262,7 @@ impl Handles {
             sessions: Arc::clone(&self.sessions),
             redactor: self.sealer.redactor.clone(),
             settings: self.settings.clone(),
-            clock: self.server_clock.local_clock().clone(),
+            clock: self.server_clock.local().clone(),
             server_clock: self.server_clock.clone(),
             budget: Arc::clone(&self.budget),
             waker: self.waker.clone(),
@@ -284,7 +284,7 @@ impl Handles {
             backend: Arc::clone(&self.backend),
             sessions: Arc::clone(&self.sessions),
             settings: self.settings.clone(),
-            clock: self.server_clock.local_clock().clone(),
+            clock: self.server_clock.local().clone(),
             budget: Arc::clone(&self.budget),
             phases: self.background.phases.clone(),
         }

@@ -56,7 +56,7 @@ pub(super) struct MainLoop {
 
 impl MainLoop {
     /// Runs until it is stopped, or a one-shot pass has nothing left to do.
-    pub(super) async fn run_loop(&mut self, stop: &ShutdownSignal) -> Result<(), RunnerError> {
+    pub(super) async fn run(&mut self, stop: &ShutdownSignal) -> Result<(), RunnerError> {
         loop {
             match self.next_wake(stop).await {
                 WakeEvent::Polled(number, ..) if !self.intake.is_awaiting(number) => {}
@@ -103,7 +103,7 @@ impl MainLoop {
                 WakeEvent::MachineWoke(missed) => self.handle_machine_wake(missed),
                 WakeEvent::Pushed => self.intake.handle_push(),
                 WakeEvent::PollDue => self.start_due_work().await,
-                WakeEvent::ListOpenDue if self.intake.disk.was_disk_full() => {}
+                WakeEvent::ListOpenDue if self.intake.disk.was_full() => {}
                 WakeEvent::ListOpenDue => self.intake.request_open_list(),
                 WakeEvent::Stop => return Ok(()),
             }
@@ -154,7 +154,7 @@ impl MainLoop {
 
     /// Starts the due poll, and the calls that waited for disk space.
     async fn start_due_work(&mut self) {
-        if self.intake.disk.was_disk_full() && !self.intake.disk.check_disk_space() {
+        if self.intake.disk.was_full() && !self.intake.disk.check() {
             self.start_ready_calls().await;
         }
         self.intake.run_due_poll();
@@ -167,7 +167,7 @@ impl MainLoop {
             "the machine slept, or this process was stopped; connections are made anew"
         );
         self.sessions.backend_client().refresh_connections();
-        self.machine_wakes.announce_wake();
+        self.machine_wakes.announce();
         self.delivery.outbox.end_failure_waits();
         self.presence.heartbeat_soon.notify_one();
         self.intake.poll_after_sleep();

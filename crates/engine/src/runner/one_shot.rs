@@ -21,7 +21,7 @@ impl MainLoop {
         self.start_ready_calls().await;
         self.intake.request_open_list();
         self.intake.poll();
-        let ended = self.run_loop(stop).await;
+        let ended = self.run(stop).await;
         if ended.is_ok() {
             let no_cut = CancellationToken::new();
             tokio::select! {

@@ -37,7 +37,7 @@ impl RequestSignatures {
     }
 
     /// Returns the reason to refuse a request because of its signature.
-    pub(super) fn signature_problem(&self, request: &ToolRequest) -> Option<SignatureRejection> {
+    pub(super) fn problem(&self, request: &ToolRequest) -> Option<SignatureRejection> {
         let auth = self.auth.as_ref()?;
         #[expect(
             clippy::cast_precision_loss,
@@ -51,13 +51,13 @@ impl RequestSignatures {
     /// Checks a request that an earlier process accepted, perhaps before a key was set or with another key. It was in
     /// time when it came, so its age is not checked again. A task request of this device has no signature; it is
     /// valid only while the key is unchanged.
-    pub(super) fn refuse_leftover_request(
+    pub(super) fn refuse_leftover(
         &self,
         call: &AcceptedRequest,
         key_is_new: bool,
     ) -> Option<CallOutcome> {
-        let why = match call.request_origin() {
-            RequestOrigin::Backend => self.signature_problem(call.tool_request())?,
+        let why = match call.origin() {
+            RequestOrigin::Backend => self.problem(call.tool_request())?,
             RequestOrigin::Task => key_is_new.then_some(SignatureRejection::Missing)?,
         };
         if matches!(

@@ -46,7 +46,7 @@ impl OutcomeSealer {
     }
 
     /// Seals an outcome; a large one is sealed on another thread.
-    pub(super) async fn seal_outcome(
+    pub(super) async fn seal(
         &self,
         request: &ToolRequest,
         outcome: CallOutcome,
@@ -67,7 +67,7 @@ impl OutcomeSealer {
             return;
         };
         let record = build_call_record(request, payload, &self.redactor);
-        if let Err(error) = records.append_record(&record, now_ms) {
+        if let Err(error) = records.append(&record, now_ms) {
             tracing::warn!(request.id = %request.id, %error, "the arguments and the output cannot be kept for `history`");
         }
     }
@@ -85,14 +85,10 @@ impl OutcomeSealer {
     }
 
     /// Returns the outcome of an effect that began and whose end is unknown: it is never run again.
-    pub(super) fn interrupted_outcome(&self, call: &AcceptedRequest) -> CallOutcome {
+    pub(super) fn interrupted(&self, call: &AcceptedRequest) -> CallOutcome {
         let request = call.tool_request();
         let handle = OutputStore::handle_for(&request.id, 0);
-        let partial = self
-            .outputs
-            .tail_of_output(&handle, PARTIAL_CHARS)
-            .ok()
-            .flatten();
+        let partial = self.outputs.tail(&handle, PARTIAL_CHARS).ok().flatten();
         let mut text = format!(
             "Interrupted: the device's runner ended while {} ran. It was not run again. Its effects may be there in \
              part or in whole: look before you repeat it.",

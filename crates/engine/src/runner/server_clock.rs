@@ -120,12 +120,12 @@ impl ServerClock {
     }
 
     /// Returns the time by which old things may be deleted.
-    pub(super) fn expiry_clock(&self) -> &ExpiryClock {
+    pub(super) fn expiry(&self) -> &ExpiryClock {
         &self.expiry
     }
 
     /// Returns the local clock.
-    pub(super) fn local_clock(&self) -> &Clock {
+    pub(super) fn local(&self) -> &Clock {
         &self.local
     }
 }

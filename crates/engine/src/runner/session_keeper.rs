@@ -78,10 +78,7 @@ impl SessionKeeper {
     ///
     /// # Errors
     /// The backend refuses, or cannot be reached.
-    pub(super) async fn reopen_session(
-        &self,
-        generation: SessionGeneration,
-    ) -> Result<(), BackendError> {
+    pub(super) async fn reopen(&self, generation: SessionGeneration) -> Result<(), BackendError> {
         let mut failed = self.opening.lock().await;
         let now = self.current_generation();
         if now.opened != generation.opened {
@@ -162,7 +159,7 @@ impl SessionKeeper {
     pub(super) async fn identify_backend(&self) -> Result<(), super::RunnerError> {
         if self.journal.backend_is_unnamed()? {
             let generation = self.current_generation();
-            let meeting = self.reopen_session(generation);
+            let meeting = self.reopen(generation);
             if tokio::time::timeout(IDENTIFY_TIMEOUT, meeting)
                 .await
                 .is_err()
@@ -186,7 +183,7 @@ impl SessionKeeper {
         let generation = self.current_generation();
         match call().await {
             Err(error) if error.recovery_action() == RecoveryAction::ReopenSession => {
-                self.reopen_session(generation).await?;
+                self.reopen(generation).await?;
                 let answered = call().await;
                 if let Err(error) = &answered
                     && error.recovery_action() == RecoveryAction::ReopenSession

@@ -72,9 +72,9 @@ impl MainLoop {
         }
         crash_loop::record_stop_end(&self.housekeeping).await;
         phases.over.cancel();
-        self.background.task_tracker().close();
+        self.background.tracker().close();
         // Tasks that are left after that hold nothing that the journal does not have.
-        let _ = tokio::time::timeout(TASK_END_TIMEOUT, self.background.task_tracker().wait()).await;
+        let _ = tokio::time::timeout(TASK_END_TIMEOUT, self.background.tracker().wait()).await;
     }
 
     /// Waits as long as a stop delivers results: less if the backend is away.

@@ -81,7 +81,7 @@ impl Runner {
         main.start_ready_calls().await;
         main.intake.request_open_list();
         main.intake.poll();
-        let ended = main.run_loop(stop).await;
+        let ended = main.run(stop).await;
         main.shut_down(stop).await;
         ended
     }
@@ -138,7 +138,7 @@ impl RunnerAssembly {
             background: handles.background.clone(),
         };
         let approvals = Arc::new(handles.approvals(parts.approvals, parts.supervision));
-        parts.people.set_people(approvals.clone());
+        parts.people.set(approvals.clone());
         let canary = handles.canary(parts.canary_file, &parts.background_commands);
         let calls = CallRunner {
             journal: handles.journal.clone(),
@@ -212,7 +212,7 @@ impl RunnerAssembly {
             liveness: Arc::clone(&self.handles.liveness),
             budget: Arc::clone(&self.handles.budget),
             settings: self.handles.settings.clone(),
-            clock: self.handles.server_clock.local_clock().clone(),
+            clock: self.handles.server_clock.local().clone(),
             server_clock: self.handles.server_clock.clone(),
             machine_wakes: self.handles.machine_wakes.clone(),
             waker: self.handles.waker.clone(),
@@ -256,7 +256,7 @@ impl RunnerAssembly {
             backend: Arc::clone(&handles.backend),
             socket: has_socket.then(|| Arc::clone(&handles.socket)),
             journal: handles.journal.clone(),
-            clock: handles.server_clock.local_clock().clone(),
+            clock: handles.server_clock.local().clone(),
             phases: phases.clone(),
         });
         background.spawn_component("contact", &record, connection_record::store_contact);

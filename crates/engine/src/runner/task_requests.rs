@@ -48,7 +48,7 @@ impl TaskRequests {
     ///
     /// # Errors
     /// The journal could not be written; nothing will run.
-    pub async fn accept_task(
+    pub async fn accept(
         &self,
         id: RequestId,
         tool: ToolName,
@@ -83,7 +83,7 @@ impl TaskRequests {
             .await?
         {
             if let OfferOutcome::Fresh(accepted) = admission {
-                self.waker.wake_loop(WakeEvent::TaskCreated(accepted));
+                self.waker.wake(WakeEvent::TaskCreated(accepted));
             }
         }
         self.journal.assign_task_name(&id).await
@@ -93,7 +93,7 @@ impl TaskRequests {
     ///
     /// # Errors
     /// The journal could not be read.
-    pub fn find_task_request(
+    pub fn find(
         &self,
         name: &str,
         of: Option<&RequestSession>,
@@ -112,7 +112,7 @@ impl TaskRequests {
     ///
     /// # Errors
     /// The journal could not be read.
-    pub fn list_recent_tasks(
+    pub fn list_recent(
         &self,
         within: Duration,
         limit: u32,

@@ -37,7 +37,7 @@ impl<T> RunningTool<T> {
     }
 
     /// Drops the call where it waits. A call that blocks its thread is dropped when it continues.
-    pub(super) fn abandon_tool(&self) {
+    pub(super) fn abandon(&self) {
         self.abandoned.cancel();
     }
 }
@@ -49,7 +49,7 @@ impl ToolThreads {
         Self(Some(Arc::default()))
     }
 
-    pub(super) fn spawn_tool<T: Send + 'static>(
+    pub(super) fn spawn<T: Send + 'static>(
         &self,
         tasks: &TaskTracker,
         tool: impl Future<Output = T> + Send + 'static,
@@ -118,7 +118,7 @@ mod tests {
         let mut hanging = Vec::new();
         for _ in 0..4 {
             let (gate, holds) = (Arc::clone(&gate), holds.clone());
-            hanging.push(bench.spawn_tool(&tasks, async move {
+            hanging.push(bench.spawn(&tasks, async move {
                 holds.send(()).expect("it is waited for");
                 // Like access to a path on a disk that does not answer.
                 gate.lock().recv().ok()
@@ -128,10 +128,7 @@ mod tests {
             for _ in 0..4 {
                 held.recv().await.expect("it holds up its thread");
             }
-            bench
-                .spawn_tool(&tasks, async { 7 })
-                .wait_for_result()
-                .await
+            bench.spawn(&tasks, async { 7 }).wait_for_result().await
         };
         let said = tokio::time::timeout(std::time::Duration::from_mins(1), one_more).await;
         drop(let_go);
@@ -145,11 +142,11 @@ mod tests {
     async fn a_tool_that_waits_is_dropped_when_it_is_abandoned() {
         let (bench, tasks) = (ToolThreads::with_own_threads(), TaskTracker::new());
         let (held, dropped) = tokio::sync::oneshot::channel::<()>();
-        let mut running = bench.spawn_tool(&tasks, async move {
+        let mut running = bench.spawn(&tasks, async move {
             let _held = held;
             std::future::pending::<()>().await;
         });
-        running.abandon_tool();
+        running.abandon();
         assert_eq!(running.wait_for_result().await.expect("no panic"), None);
         dropped.await.expect_err("what it held is gone");
     }

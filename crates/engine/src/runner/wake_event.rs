@@ -58,7 +58,7 @@ pub(super) struct EndedCall {
 pub struct LoopWaker(pub(super) mpsc::UnboundedSender<WakeEvent>);
 
 impl LoopWaker {
-    pub(super) fn wake_loop(&self, wake: WakeEvent) {
+    pub(super) fn wake(&self, wake: WakeEvent) {
         // A loop that has ended needs no events; the journal has the request.
         let _ = self.0.send(wake);
     }

@@ -10,12 +10,12 @@ pub(super) struct MachineWakeSignal(Arc<watch::Sender<u64>>);
 
 impl MachineWakeSignal {
     /// Notifies all receivers that the machine has slept.
-    pub(super) fn announce_wake(&self) {
+    pub(super) fn announce(&self) {
         self.0.send_modify(|wakes| *wakes += 1);
     }
 
     /// Returns a receiver that changes with the next wake.
-    pub(super) fn subscribe_wakes(&self) -> watch::Receiver<u64> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn prepare_write(
     };
     prepared.outcome = prepared
         .hash_ahead()
-        .map(|filled| prepared.to_write_report(filled));
+        .map(|filled| prepared.to_report(filled));
     // From here on, only the old file's metadata and location are needed.
     if let Some(old) = &mut prepared.old {
         old.bytes = Vec::new();
@@ -121,7 +121,7 @@ impl AtomicWrite {
         file_content_writer::hash_before_writing(&self.content_bytes(), self.old_sha256())
     }
 
-    fn to_write_report(&self, filled: FilledFile) -> WriteReport {
+    fn to_report(&self, filled: FilledFile) -> WriteReport {
         let FilledFile {
             before,
             after,
@@ -199,9 +199,8 @@ impl PreparedWrite for AtomicWrite {
             None => open_target_folder(&self.request, self.request.create_folders)
                 .map_err(|cause| explain_missing_folder(&self.request.path, cause))?,
         };
-        let mut temp =
-            TempFile::create_temp_file(Arc::clone(&folder), &self.temp_name, self.old.is_none())
-                .map_err(failed)?;
+        let mut temp = TempFile::create(Arc::clone(&folder), &self.temp_name, self.old.is_none())
+            .map_err(failed)?;
         self.target = Some((folder, name));
         let mut warnings = std::mem::take(&mut self.warnings);
         let filled =
@@ -215,7 +214,7 @@ impl PreparedWrite for AtomicWrite {
                 })?;
         self.warnings = warnings;
         if let Some(filled) = filled {
-            self.outcome = Some(self.to_write_report(filled));
+            self.outcome = Some(self.to_report(filled));
         }
         self.staged = Some(temp);
         reach_of("temp.written", &shown);
@@ -226,9 +225,7 @@ impl PreparedWrite for AtomicWrite {
         let shown = self.request.path.display_text();
         let failed = |cause: io::Error| self.request.path.access_error(cause);
         let Some(outcome) = self.outcome.take() else {
-            return Err(ToolError::internal_error(format!(
-                "{shown} was not staged."
-            )));
+            return Err(ToolError::internal(format!("{shown} was not staged.")));
         };
         let outcome = WriteReport {
             warnings: std::mem::take(&mut self.warnings),
@@ -238,9 +235,7 @@ impl PreparedWrite for AtomicWrite {
             return Ok(outcome);
         }
         let (Some(mut temp), Some((folder, name))) = (self.staged.take(), &self.target) else {
-            return Err(ToolError::internal_error(format!(
-                "{shown} was not staged."
-            )));
+            return Err(ToolError::internal(format!("{shown} was not staged.")));
         };
         // Other files of the same call may be there by now.
         self.request.path.check_writable()?;

@@ -85,7 +85,7 @@ impl ChildProcess {
     }
 
     /// Returns the process's identity, or `None` on systems without one.
-    pub fn child_identity(&self) -> Option<&ProcessIdentity> {
+    pub fn identity(&self) -> Option<&ProcessIdentity> {
         self.identity.as_ref()
     }
 
@@ -202,7 +202,7 @@ impl ProcessSpawner {
     }
 
     /// Starts a process.
-    pub async fn spawn_process(&self, plan: SpawnPlan) -> io::Result<SpawnedProcess> {
+    pub async fn spawn(&self, plan: SpawnPlan) -> io::Result<SpawnedProcess> {
         let (reply, answer) = oneshot::channel();
         let gone = || io::Error::other("the thread that starts processes is gone");
         self.jobs

@@ -24,21 +24,21 @@ impl ChildTracking {
     pub fn from_mark(mark: &str, in_the_background: bool) -> Self {
         Self {
             limit: LimitMark::from_name(mark),
-            group: ControlGroup::create_group(mark, in_the_background),
+            group: ControlGroup::create(mark, in_the_background),
             fifo: None,
         }
     }
 
     /// Removes the control group and the pipe if nothing was started.
     pub fn cleanup(&self) {
-        self.group.iter().for_each(ControlGroup::remove_group);
+        self.group.iter().for_each(ControlGroup::remove);
         self.fifo.iter().for_each(|fifo| remove_fifo(fifo));
     }
 
     /// Prepares the values that the child needs, before it exists.
-    pub fn prepare_tracking(&self) -> PreparedTracking {
+    pub fn prepare(&self) -> PreparedTracking {
         PreparedTracking {
-            limit: self.limit.map(LimitMark::limit_value),
+            limit: self.limit.map(LimitMark::value),
             procs_file: self.group.as_ref().and_then(ControlGroup::open_procs_file),
             outlives: self.fifo.is_some(),
         }

@@ -98,7 +98,7 @@ impl CommandCapture {
 
     /// Resumes where an earlier process of the runner ended: shows the output that it stored again, and appends new
     /// output to that file. A process that ended before the first byte stored nothing.
-    pub fn resume_capture(&mut self) {
+    pub fn resume(&mut self) {
         let OutputLocation {
             store,
             request,
@@ -115,7 +115,7 @@ impl CommandCapture {
     }
 
     /// Accepts bytes that were read.
-    pub fn capture_bytes(&mut self, chunk: &[u8]) {
+    pub fn push_bytes(&mut self, chunk: &[u8]) {
         let mut masked = std::mem::take(&mut self.masked);
         masked.clear();
         self.filter.push(chunk, &mut masked);
@@ -129,14 +129,14 @@ impl CommandCapture {
     }
 
     /// Ends the output: releases the text that was held back.
-    pub fn finish_capture(&mut self) {
+    pub fn finish(&mut self) {
         let mut masked = Vec::new();
         self.filter.finish(&mut masked);
         self.process_masked(&masked);
         self.close_binary_run();
         self.flush_text();
         (self.window, self.drawn) = (None, String::new());
-        self.disk_copy.end_copy();
+        self.disk_copy.end();
         // A finished command may stay listed for long; its buffers need not.
         self.masked = Vec::new();
         self.decoded = String::new();
@@ -272,7 +272,7 @@ impl CommandCapture {
         self.decoder.finish(&mut rest);
         if let Some(mut screen) = self.screen.take() {
             let scrolled = screen.draw_text(&rest);
-            let last = self.mask_drawn_text(&(scrolled + &screen.screen_text()));
+            let last = self.mask_drawn_text(&(scrolled + &screen.text()));
             return self.push_clean_text(&(last + "\n"));
         }
         let mut clean = String::new();
@@ -357,7 +357,7 @@ impl CommandCapture {
             self.drawn_ahead = held;
         }
         if let Some(screen) = &self.screen {
-            let text = screen.screen_text();
+            let text = screen.text();
             let now = self.mask_drawn_text(&text);
             if now != self.drawn {
                 self.recent.count_change();

@@ -125,7 +125,7 @@ impl UserEnvironment {
     /// Builds the environment of a desktop application: the variables passed on, and those of the runner that lead to
     /// the screen. The runner's settings for commands are left out, because a person watches an application.
     #[cfg(unix)]
-    pub(super) fn environment_for_app(&self, own: &[(String, String)]) -> BTreeMap<String, String> {
+    pub(super) fn for_app(&self, own: &[(String, String)]) -> BTreeMap<String, String> {
         let mut all = self.passed.clone();
         all.extend(
             own.iter()
@@ -139,7 +139,7 @@ impl UserEnvironment {
     ///
     /// # Errors
     /// `invalid_args` for a name or a value that cannot be set, `policy_denied` for one that must not.
-    pub fn environment_for_command(
+    pub fn for_command(
         &self,
         asked: &[(String, String)],
     ) -> Result<BTreeMap<String, String>, ToolError> {
@@ -166,13 +166,13 @@ impl UserEnvironment {
     /// call's, and the runner's settings except TERM, which belongs to the editor.
     ///
     /// # Errors
-    /// As [`UserEnvironment::environment_for_command`].
+    /// As [`UserEnvironment::for_command`].
     pub(super) fn entries_for_editor(
         &self,
         asked: &[(String, String)],
     ) -> Result<Vec<(String, String)>, ToolError> {
         let mut entries: BTreeMap<String, String> = asked.iter().cloned().collect();
-        let all = self.environment_for_command(asked)?;
+        let all = self.for_command(asked)?;
         entries.extend(
             RUNNER_SETTINGS
                 .iter()
@@ -231,7 +231,7 @@ pub(super) fn insert_secrets(
     env: &mut BTreeMap<String, String>,
     mounted: &MountedSecrets,
 ) -> Result<(), ToolError> {
-    for (name, value) in mounted.secret_variables() {
+    for (name, value) in mounted.variables() {
         if !can_hold_secret(name) && name != FOLDER_VARIABLE {
             let text = format!(
                 "The skill mounts a secret as the variable {name}, which commands are given for another purpose or which \
@@ -329,14 +329,14 @@ mod tests {
             "ld_preload",
         ] {
             let refused = environment
-                .environment_for_command(&entries(&[(name, "x")]))
+                .for_command(&entries(&[(name, "x")]))
                 .expect_err(name);
             assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{name}");
             assert!(refused.model_text().contains(name), "{refused}");
         }
         for name in ["", "1A", "A-B", "A=B", "BASH_FUNC_x%%", "Ä"] {
             let refused = environment
-                .environment_for_command(&entries(&[(name, "x")]))
+                .for_command(&entries(&[(name, "x")]))
                 .expect_err(name);
             assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{name}");
         }
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(UserEnvironment::from_entries(given.clone()).passed.len(), 0);
         for entry in given {
             let refused = UserEnvironment::from_entries([])
-                .environment_for_command(std::slice::from_ref(&entry))
+                .for_command(std::slice::from_ref(&entry))
                 .expect_err(&entry.0);
             assert_eq!(
                 refused.stable_code(),
@@ -457,7 +457,7 @@ mod tests {
         let passed = UserEnvironment::from_entries(entries(&others)).passed;
         assert!(passed.is_empty(), "{passed:?}");
         let asked = entries(&[("GIT_SSL_CAINFO", "/c.pem")]);
-        let refused = UserEnvironment::from_entries([]).environment_for_command(&asked);
+        let refused = UserEnvironment::from_entries([]).for_command(&asked);
         let refused = refused.expect_err("a caller");
         assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
     }
@@ -495,7 +495,7 @@ mod tests {
     fn ours_win_over_what_is_asked_for() {
         let environment = UserEnvironment::from_entries([]);
         let all = environment
-            .environment_for_command(&entries(&[("PAGER", "less"), ("RUST_LOG", "debug")]))
+            .for_command(&entries(&[("PAGER", "less"), ("RUST_LOG", "debug")]))
             .expect("allowed");
         assert_eq!(all["PAGER"], "cat");
         assert_eq!(all["RUST_LOG"], "debug");

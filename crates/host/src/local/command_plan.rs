@@ -56,7 +56,7 @@ impl LocalTerminals {
         let words = confinement.wrapper_arguments(&request.cwd).await?;
         let (program, args) = resolve_program(&request.launch)?;
         let (program, args) = wrap_program(words, program, args);
-        if confinement.confinement_level().await.protects_paths() {
+        if confinement.level().await.protects_paths() {
             make_named_working_trees(&request.cwd, &request.launch.to_string());
         }
         let watch = confinement.watch_protected_paths(&request.cwd).await;
@@ -67,7 +67,7 @@ impl LocalTerminals {
             network,
         } = self.environment_of_request(request).await?;
         let mounted = request.mounted.as_deref();
-        let shown_folder = mounted.and_then(MountedSecrets::secrets_folder);
+        let shown_folder = mounted.and_then(MountedSecrets::folder);
         let folders = (shown_folder, temp.as_deref());
         let profile = build_command_profile(&confinement, watch.as_ref(), folders, request).await?;
         let mark = call_mark(&request.request, request.output_number);
@@ -105,13 +105,13 @@ impl LocalTerminals {
         request: &CreateTerminal,
     ) -> Result<RequestEnvironment, ToolError> {
         let user = self.user_environment().await;
-        let mut variables = user.environment_for_command(&request.env)?;
+        let mut variables = user.for_command(&request.env)?;
         if let Some(mounted) = request.mounted.as_deref() {
             insert_secrets(&mut variables, mounted)?;
         }
         let confinement = self.confinement_for(request);
         // Without the self-test it is not known whether there is a network for the proxy.
-        confinement.confinement_level().await;
+        confinement.level().await;
         confinement.set_temp_variables(&mut variables, &request.env);
         let network = admit_to_network(&confinement, request, &mut variables);
         if let Some(prefix) = self.find_path_prefix(request).await {

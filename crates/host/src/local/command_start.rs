@@ -57,7 +57,7 @@ impl LocalTerminals {
             network,
             confinement,
         } = self.plan_command(&request).await?;
-        let spawned = self.shared.spawner.spawn_process(plan).await;
+        let spawned = self.shared.spawner.spawn(plan).await;
         let SpawnedProcess {
             child,
             output,
@@ -68,7 +68,7 @@ impl LocalTerminals {
             explain_start_failure(&request.launch, &request.cwd, &cause)
         })?;
         let log = Arc::clone(&self.shared.setup.log);
-        if let Some(identity) = child.child_identity() {
+        if let Some(identity) = child.identity() {
             // The program is still being loaded meanwhile, so this does not delay the call.
             log.record_child_start(&request.request, identity, &request.launch.to_string())
                 .await;
@@ -85,7 +85,7 @@ impl LocalTerminals {
         } else {
             find_output_pipe(&tracking, &output)
         };
-        let trace = child.child_identity().map(|identity| CommandTrace {
+        let trace = child.identity().map(|identity| CommandTrace {
             identity: identity.to_string(),
             output: tracking
                 .fifo
@@ -95,7 +95,7 @@ impl LocalTerminals {
             raw: request.raw,
         });
         let process_tree = child
-            .child_identity()
+            .identity()
             .cloned()
             .map(|leader| ProcessTree::from_command(leader, mark, &tracking, pipe));
         if let Some(watch) = &watch {
@@ -120,7 +120,7 @@ impl LocalTerminals {
             .start_pump(output, OutputOrigin::NewCommand)
             .map_err(mark_as_begun)?;
         Ok(OpenTerminal {
-            id: self.insert_terminal(terminal),
+            id: self.insert(terminal),
             pid: Some(pid),
             trace,
         })

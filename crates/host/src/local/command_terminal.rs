@@ -121,7 +121,7 @@ impl CommandTerminal {
             reading: Mutex::default(),
             capture: Mutex::new(capture),
             started,
-            kills_before: OomKillCount::current_count(),
+            kills_before: OomKillCount::current(),
             phase: watch::Sender::new(CommandPhase::Running),
             bytes_read: watch::Sender::new(0),
             log,
@@ -154,7 +154,7 @@ impl CommandTerminal {
         // A terminal whose pump thread fails is dropped here, and its command with it.
         let pumping = thread.spawn(move || {
             if let OutputOrigin::EarlierRun = from {
-                terminal.capture.lock().resume_capture();
+                terminal.capture.lock().resume();
             }
             pump_output(&terminal.child, output, &*terminal);
         });
@@ -170,7 +170,7 @@ impl CommandTerminal {
             .await;
         match ended.as_deref() {
             Ok(CommandPhase::Ended(exit, _)) => Ok(exit.clone()),
-            _ => Err(ToolError::internal_error(
+            _ => Err(ToolError::internal(
                 "The command is no longer watched; its end is not known.",
             )),
         }
@@ -190,7 +190,7 @@ impl CommandTerminal {
         tokio::select! {
             more = read.wait_for(|read| *read > seen) => match more {
                 Ok(_) => Ok(()),
-                Err(_) => Err(ToolError::internal_error("The command is no longer read.")),
+                Err(_) => Err(ToolError::internal("The command is no longer read.")),
             },
             ended = self.wait_for_exit() => ended.map(drop),
         }
@@ -279,7 +279,7 @@ impl CommandTerminal {
     }
 
     /// Stops the command with all its processes. Blocks.
-    pub fn stop_command(&self, sequence: &StopSequence) -> StopReport {
+    pub fn stop(&self, sequence: &StopSequence) -> StopReport {
         let stopped = stop_process_tree(self.process_tree.as_ref(), Some(&self.child), sequence);
         if stopped.survivors.is_empty() {
             self.report_end();
@@ -318,7 +318,7 @@ impl CommandTerminal {
 
     fn report_end(&self) {
         drop(self.mounted.lock().take());
-        if let Some(identity) = self.child.child_identity()
+        if let Some(identity) = self.child.identity()
             && !self.reported.swap(true, Ordering::Relaxed)
         {
             self.process_tree
@@ -340,7 +340,7 @@ impl PumpListener for CommandTerminal {
         if let Some(keyboard) = &self.keyboard {
             keyboard.watch_output(chunk);
         }
-        self.capture.lock().capture_bytes(chunk);
+        self.capture.lock().push_bytes(chunk);
         self.bytes_read
             .send_modify(|read| *read += chunk.len() as u64);
     }
@@ -351,9 +351,9 @@ impl PumpListener for CommandTerminal {
 
     fn on_closed(&self) {
         if let Some(keyboard) = &self.keyboard {
-            keyboard.close_terminal();
+            keyboard.close();
         }
-        self.capture.lock().finish_capture();
+        self.capture.lock().finish();
         let after_the_end = self.phase.send_if_modified(|phase| match phase {
             CommandPhase::Ended(exit, _) => std::mem::take(&mut exit.output_open),
             CommandPhase::Running => false,
@@ -387,7 +387,7 @@ impl PumpListener for CommandTerminal {
         self.phase
             .send_replace(CommandPhase::Ended(exit, self.started.elapsed()));
         // After the state is visible: a reader that saw no end relies on this notification.
-        if let Some(identity) = self.child.child_identity() {
+        if let Some(identity) = self.child.identity() {
             self.log.record_child_exit(identity, &status);
         }
         // Last: a busy disk delays no answer.

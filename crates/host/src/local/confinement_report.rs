@@ -15,7 +15,7 @@ impl ConfinementReport for Confinement {
     }
 
     fn when_proven(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(async { drop(self.confinement_level().await) })
+        Box::pin(async { drop(self.level().await) })
     }
 
     fn note_told_traffic(&self, request: &RequestId, told: &[HostTraffic]) {

@@ -53,7 +53,7 @@ pub(super) struct ControlGroup {
 
 impl ControlGroup {
     /// Creates the group for this name. `None` if no group can be made, or if it would delay the command.
-    pub fn create_group(name: &str, in_the_background: bool) -> Option<Self> {
+    pub fn create(name: &str, in_the_background: bool) -> Option<Self> {
         if !in_the_background && MEAN_ENTRY_NANOS.load(Ordering::Relaxed) > to_nanos(QUICK_ENTRY) {
             return None;
         }
@@ -73,7 +73,7 @@ impl ControlGroup {
     }
 
     /// Finds the group that an earlier process of the runner made for this name.
-    pub fn find_earlier_group(name: &str) -> Option<Self> {
+    pub fn find_earlier(name: &str) -> Option<Self> {
         let own = hash_command_name(name);
         let is_its =
             |path: &PathBuf| parse_group_name(path).is_some_and(|(_, command)| command == own);
@@ -180,7 +180,7 @@ impl ControlGroup {
     }
 
     /// Removes the group, now or as soon as the kernel allows.
-    pub fn remove_group(&self) {
+    pub fn remove(&self) {
         if !self.try_remove() {
             PENDING_REMOVALS.lock().push(self.clone());
         }
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_process_says_itself_which_group_it_is_in() {
-        let Some(group) = ControlGroup::create_group("who is in it", true) else {
+        let Some(group) = ControlGroup::create("who is in it", true) else {
             return; // None can be made here.
         };
         let mut child = std::process::Command::new("sleep")
@@ -402,7 +402,7 @@ mod tests {
         child.kill().expect("killed");
         child.wait().expect("collected");
         assert!(!group.contains_pid(child.id()), "its number is nobody's");
-        group.remove_group();
+        group.remove();
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl DiskCopy {
     }
 
     /// Ends the copy.
-    pub fn end_copy(&mut self) {
+    pub fn end(&mut self) {
         self.flush();
         let (handle, cut_short) = (
             self.output_handle().cloned(),

@@ -47,7 +47,7 @@ impl LocalTerminals {
         let store = self.output_store().clone();
         run_blocking(move || {
             let failed = |cause: std::io::Error| ToolError::from_io("the output", &cause);
-            let Ok(mut kept) = store.find_output(handle.as_str()) else {
+            let Ok(mut kept) = store.find(handle.as_str()) else {
                 return Ok((Vec::new(), false));
             };
             let (_, size) = kept.read_bytes_from(0, 0).map_err(failed)?;
@@ -77,9 +77,9 @@ impl LocalTerminals {
         if !over {
             capture.disable_disk_copy();
         }
-        capture.capture_bytes(text.as_bytes());
+        capture.push_bytes(text.as_bytes());
         if over {
-            capture.finish_capture();
+            capture.finish();
         }
         TerminalOutput {
             bytes_read: text.len() as u64,

@@ -26,7 +26,7 @@ pub(super) fn preserve_form(text: &str, old: &[u8], invalid_bytes: u64) -> (Vec<
     let body = old.get(encoding.bom_bytes().len()..).unwrap_or_default();
     let is_crlf = match encoding {
         FileEncoding::Utf8 | FileEncoding::Utf8Bom | FileEncoding::Legacy(_) => {
-            LineEndings::detect_endings(body) == LineEndings::Crlf
+            LineEndings::detect(body) == LineEndings::Crlf
         }
         FileEncoding::Utf16Le | FileEncoding::Utf16LeUnmarked => has_only_crlf(body, *b"\r\0\n\0"),
         FileEncoding::Utf16Be | FileEncoding::Utf16BeUnmarked => has_only_crlf(body, *b"\0\r\0\n"),

@@ -33,7 +33,7 @@ impl FrozenProcesses {
     pub fn resume_tree(tree: &ProcessTree) {
         tree.thaw_control_groups();
         let is_stopped = |member: &TreeMember| {
-            ProcessStat::read_proc_stat(member.pid).is_some_and(|stat| stat.is_stopped())
+            ProcessStat::read_proc(member.pid).is_some_and(|stat| stat.is_stopped())
         };
         let members = tree.find_members().into_iter();
         resume_members(members.filter(is_stopped));
@@ -49,7 +49,7 @@ impl Drop for FrozenProcesses {
 }
 
 fn resume_members(members: impl Iterator<Item = TreeMember>) {
-    for handle in members.filter_map(ProcessHandle::open_process) {
+    for handle in members.filter_map(ProcessHandle::open) {
         handle.resume();
     }
 }
@@ -59,8 +59,8 @@ fn stop_members(tree: &ProcessTree) -> Vec<TreeMember> {
     let (mut seen, mut stopped) = (HashSet::new(), Vec::new());
     let mut stop = |member: TreeMember| {
         if seen.insert(member)
-            && let Some(handle) = ProcessHandle::open_process(member)
-            && ProcessStat::read_proc_stat(member.pid).is_some_and(|stat| !stat.is_stopped())
+            && let Some(handle) = ProcessHandle::open(member)
+            && ProcessStat::read_proc(member.pid).is_some_and(|stat| !stat.is_stopped())
         {
             handle.pause();
             stopped.push(member);

@@ -75,7 +75,7 @@ impl GuardedPlaces {
         for repository in repositories {
             found.add_repository(repository);
         }
-        for folder in self.repositories.repositories_below(roots) {
+        for folder in self.repositories.below(roots) {
             found.add_repository(&folder.join(".git"));
         }
         for root in roots {
@@ -91,7 +91,7 @@ impl GuardedPlaces {
             }
             for child in self.repositories.candidates_among(entries.folders) {
                 if found.add_repository(&child.join(".git")) {
-                    self.repositories.add_known(&child);
+                    self.repositories.add(&child);
                 }
             }
         }

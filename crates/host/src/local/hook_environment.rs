@@ -46,11 +46,7 @@ impl HookWrappers {
     ///
     /// # Errors
     /// The system's, also where it starts no programs in this folder: git would pass over the hooks without a word.
-    pub fn install_wrappers(
-        folder: &Path,
-        names: &[&str],
-        terminals: LocalTerminals,
-    ) -> io::Result<Self> {
+    pub fn install(folder: &Path, names: &[&str], terminals: LocalTerminals) -> io::Result<Self> {
         // In the view of a command, a link on the way to it may be missing.
         let folder = folder.canonicalize()?;
         for name in names {
@@ -74,7 +70,7 @@ impl HookWrappers {
     ///
     /// # Errors
     /// As for the environment of a command.
-    pub async fn prepare_hooks(
+    pub async fn prepare(
         &self,
         hooks: &Path,
         request: &CreateTerminal,
@@ -140,8 +136,7 @@ mod tests {
             confinement: Confinement::default(),
         };
         let terminals = LocalTerminals::new(setup).expect("a thread");
-        let wrappers =
-            HookWrappers::install_wrappers(&top.join("link"), &["pre-commit"], terminals);
+        let wrappers = HookWrappers::install(&top.join("link"), &["pre-commit"], terminals);
         assert_eq!(wrappers.expect("installed").folder, top.join("hooks"));
     }
 }

@@ -55,7 +55,7 @@ pub fn recover_changes(workspace: &Workspace, intents: &[CallIntent]) -> IntentO
 }
 
 fn resolve_changes(workspace: &Workspace, intents: &[CallIntent]) -> IntentOutcome {
-    let mut states = PathSnapshot::read_paths(workspace, intents).intent_states(intents);
+    let mut states = PathSnapshot::read(workspace, intents).intent_states(intents);
     let mut finished_now = false;
     if states.contains(&IntentState::Done)
         && states.contains(&IntentState::Before)
@@ -71,7 +71,7 @@ fn resolve_changes(workspace: &Workspace, intents: &[CallIntent]) -> IntentOutco
                 break;
             }
         }
-        states = PathSnapshot::read_paths(workspace, intents).intent_states(intents);
+        states = PathSnapshot::read(workspace, intents).intent_states(intents);
         finished_now = true;
     }
     if states.iter().all(|state| *state == IntentState::Before) {
@@ -119,7 +119,7 @@ fn resolve_changes(workspace: &Workspace, intents: &[CallIntent]) -> IntentOutco
 struct PathSnapshot(HashMap<String, CurrentFileResult>);
 
 impl PathSnapshot {
-    fn read_paths(workspace: &Workspace, intents: &[CallIntent]) -> Self {
+    fn read(workspace: &Workspace, intents: &[CallIntent]) -> Self {
         let paths = intents.iter().flat_map(|intent| match intent {
             CallIntent::File { path, .. } => vec![path],
             CallIntent::Move { from, to, .. } => vec![from, to],
@@ -287,7 +287,7 @@ fn remove_temp_file(workspace: &Workspace, temp: &str) {
 /// Resolves the path if it still leads to itself: no link, inside a workspace, and writable.
 fn resolve_unchanged(workspace: &Workspace, path: &str) -> Result<WorkspacePath, String> {
     let resolved = workspace
-        .resolve_in_workspace(&RawPath::from(path))
+        .resolve_inside(&RawPath::from(path))
         .map_err(|fault| fault.model_text().to_owned())?;
     if resolved.absolute_path() != Path::new(path) {
         return Err(format!("leads to {} now", resolved.display_text()));

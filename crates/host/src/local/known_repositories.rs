@@ -46,7 +46,7 @@ struct RepositoryCache {
 impl KnownRepositories {
     /// Returns the folders with a repository: those known, and those found below these roots. Blocks while it
     /// searches.
-    pub fn repositories_below(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+    pub fn below(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
         let mut known = self.0.lock();
         if known
             .looked
@@ -72,8 +72,8 @@ impl KnownRepositories {
     }
 
     /// Adds a folder with a repository.
-    pub fn add_known(&self, folder: &Path) {
-        self.0.lock().remember_repository(folder);
+    pub fn add(&self, folder: &Path) {
+        self.0.lock().remember(folder);
     }
 
     /// Records that a command is about to run: repositories known by now existed before all commands.
@@ -144,7 +144,7 @@ impl RepositoryCache {
                     if !may_have_repository(&child) {
                         self.without.insert(child.clone());
                         next.push(child);
-                    } else if !self.remember_repository(&child) {
+                    } else if !self.remember(&child) {
                         return;
                     }
                 }
@@ -163,14 +163,14 @@ impl RepositoryCache {
             return false;
         }
         if self.members.contains(folder) || may_have_repository(folder) {
-            return self.remember_repository(folder);
+            return self.remember(folder);
         }
         self.without.insert(folder.to_owned());
         false
     }
 
     /// Remembers a repository, and returns whether it is known from now on.
-    fn remember_repository(&mut self, folder: &Path) -> bool {
+    fn remember(&mut self, folder: &Path) -> bool {
         if self.members.contains(folder) {
             return true;
         }
@@ -240,7 +240,7 @@ mod tests {
         ];
         make(&root, made.map(str::to_owned));
         let repositories = KnownRepositories::default();
-        let mut found = repositories.repositories_below(&[root.clone(), root.join("repository")]);
+        let mut found = repositories.below(&[root.clone(), root.join("repository")]);
         found.sort();
         assert_eq!(
             found,
@@ -248,18 +248,12 @@ mod tests {
         );
         make(&root, ["org/new/.git".to_owned()]);
         assert_eq!(
-            repositories
-                .repositories_below(std::slice::from_ref(&root))
-                .len(),
+            repositories.below(std::slice::from_ref(&root)).len(),
             4,
             "it holds for a while"
         );
         later(&repositories);
-        assert_eq!(
-            repositories.repositories_below(&[root]).len(),
-            5,
-            "and not for ever"
-        );
+        assert_eq!(repositories.below(&[root]).len(), 5, "and not for ever");
     }
 
     #[test]
@@ -269,10 +263,7 @@ mod tests {
         let (real, away) = (roots[0].join("host/a/b"), roots[0].join("away"));
         make(&real, [".git".to_owned()]);
         let repositories = KnownRepositories::default();
-        assert_eq!(
-            repositories.repositories_below(&roots),
-            std::slice::from_ref(&real)
-        );
+        assert_eq!(repositories.below(&roots), std::slice::from_ref(&real));
         repositories.record_command_start();
         assert_eq!(repositories.new_limits([]), [""; 0]);
         std::fs::rename(&real, &away).expect("moved");
@@ -282,7 +273,7 @@ mod tests {
         );
         for _ in 0..2 {
             later(&repositories);
-            let found = repositories.repositories_below(&roots);
+            let found = repositories.below(&roots);
             assert_eq!(
                 (found.len(), found.contains(&real)),
                 (MAX_REPOSITORIES, true)
@@ -297,7 +288,7 @@ mod tests {
         // Later repositories are dropped once they are gone.
         std::fs::remove_dir_all(roots[0].join("00")).expect("removed");
         later(&repositories);
-        assert_eq!(repositories.repositories_below(&roots), [real, away]);
+        assert_eq!(repositories.below(&roots), [real, away]);
         assert_eq!(
             repositories.new_limits(["one more".to_owned()]),
             ["one more"]
@@ -316,7 +307,7 @@ mod tests {
         );
         let repositories = KnownRepositories::default();
         let look = || {
-            repositories.repositories_below(std::slice::from_ref(&root));
+            repositories.below(std::slice::from_ref(&root));
             repositories
                 .candidates_among(FolderScan::scan_folder(&root, MAX_SCANNED_ENTRIES).folders)
         };
@@ -333,7 +324,7 @@ mod tests {
         let root = folder.path().to_owned();
         make(&root, (0..MAX_FOLDERS).map(|number| format!("a/{number}")));
         let repositories = KnownRepositories::default();
-        repositories.repositories_below(std::slice::from_ref(&root));
+        repositories.below(std::slice::from_ref(&root));
         assert_eq!(repositories.new_limits([]).len(), 1);
     }
 }

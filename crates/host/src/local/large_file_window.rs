@@ -70,7 +70,7 @@ fn find_window_start(
     index: &mut LineIndex,
     first: &mut i64,
 ) -> Result<u64, LineMiss> {
-    let line = match (request.start, index.known_line_count(scan.size)) {
+    let line = match (request.start, index.known_count(scan.size)) {
         (WindowStart::FromEnd(back), Some(total)) => total.saturating_sub(back.max(1)) + 1,
         (WindowStart::FromEnd(back), None) => {
             let found = find_last_lines(scan, back.max(1), MAX_LINE_BYTES)?;
@@ -85,7 +85,7 @@ fn find_window_start(
         (WindowStart::Line(line) | WindowStart::Inside { line, .. }, _) => line.max(1),
     };
     *first = i64::try_from(line).unwrap_or(i64::MAX);
-    index.find_line(scan, line)
+    index.find(scan, line)
 }
 
 /// Text of a big file that was read in some encoding.
@@ -155,7 +155,7 @@ fn read_line_page(
     let mut wanted = true;
     let at_end = decode_each_piece(scan, start, encoding, |piece, _| {
         wanted = lines.push_bytes(piece);
-        wanted && lines.current_line_bytes() < MAX_LINE_BYTES
+        wanted && lines.current_bytes() < MAX_LINE_BYTES
     })?;
     let stopped_in_line = wanted && !at_end;
     if wanted {
@@ -178,11 +178,11 @@ fn read_line_remainder(
     let mut rest = LineRemainder::new(column, asked.request.max_chars, asked.uncut.clone());
     let mut wanted = true;
     let at_end = decode_each_piece(scan, start, encoding, |piece, passed| {
-        wanted = rest.push_remainder(piece);
+        wanted = rest.push(piece);
         wanted && passed < MAX_LINE_BYTES
     })?;
     if wanted {
-        rest.finish_remainder(!at_end);
+        rest.finish(!at_end);
     }
     Ok(rest)
 }
@@ -228,10 +228,10 @@ fn decode_each_piece(
 
 fn line_total(index: &LineIndex, scan: &LineScan<'_>, window: &TextWindow) -> LineTotal {
     let last = u64::try_from(window.first).unwrap_or(0) + window.lines.saturating_sub(1);
-    match index.known_line_count(scan.size) {
+    match index.known_count(scan.size) {
         Some(total) => LineTotal::Exactly(total),
         None if window.at_end && window.first > 0 && window.lines > 0 => LineTotal::Exactly(last),
-        None => LineTotal::MoreThan(index.seen_line_count().max(last).max(window.lines)),
+        None => LineTotal::MoreThan(index.seen_count().max(last).max(window.lines)),
     }
 }
 

@@ -144,7 +144,7 @@ mod shared_memory {
             .collect::<Result<_, _>>()?;
         let entry = |(name, value): (&String, &String)| text(format!("{name}={value}").as_bytes());
         let env: Vec<CString> = plan.env.iter().map(entry).collect::<Result<_, _>>()?;
-        let tracking = plan.tracking.prepare_tracking();
+        let tracking = plan.tracking.prepare();
         let used = UsedDescriptors::of_child(plan, &streams, &tracking);
         let mut orders = ChildArgs {
             runner: rustix::process::getpid(),
@@ -363,7 +363,7 @@ pub(super) fn launch_program(plan: &SpawnPlan, streams: ChildStreams<'_>) -> io:
             streams.errors.unwrap_or(output).try_clone_to_owned()?,
         ));
     let runner = rustix::process::getpid();
-    let knots = plan.tracking.prepare_tracking();
+    let knots = plan.tracking.prepare();
     let set_up = move || {
         set_up_child(runner, &knots)?;
         if terminal {

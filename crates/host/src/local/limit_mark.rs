@@ -79,7 +79,7 @@ impl LimitMark {
     }
 
     /// Returns the limit to set.
-    pub fn limit_value(self) -> u64 {
+    pub fn value(self) -> u64 {
         self.highest
     }
 
@@ -147,13 +147,13 @@ mod tests {
             names in proptest::collection::vec("[a-z0-9.=-]{1,40}", 3),
         ) {
             let outer = LimitMark::below_limit(&names[0], None).expect("room");
-            let inner = LimitMark::below_limit(&names[1], Some(outer.limit_value())).expect("room");
-            let innermost = LimitMark::below_limit(&names[2], Some(inner.limit_value())).expect("room");
+            let inner = LimitMark::below_limit(&names[1], Some(outer.value())).expect("room");
+            let innermost = LimitMark::below_limit(&names[2], Some(inner.value())).expect("room");
             for (around, within) in [(outer, inner), (inner, innermost)] {
-                prop_assert!(within.limit_value() < around.limit_value());
+                prop_assert!(within.value() < around.value());
                 prop_assert!(around.lowest <= within.lowest && within.highest <= around.highest);
             }
-            prop_assert_eq!(LimitMark::below_limit("deeper", Some(innermost.limit_value())), None);
+            prop_assert_eq!(LimitMark::below_limit("deeper", Some(innermost.value())), None);
         }
 
         #[test]

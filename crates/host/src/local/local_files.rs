@@ -54,7 +54,7 @@ impl FileClient for LocalFiles {
     ) -> ToolFuture<'a, WriteReport> {
         let making = WriteRunner::from_context(cx);
         run_file_work(cx, move |cancel| {
-            making.execute_write(Box::new(atomic_write::prepare_write(request, cancel)?))
+            making.execute(Box::new(atomic_write::prepare_write(request, cancel)?))
         })
     }
 
@@ -158,7 +158,7 @@ impl WriteRunner {
     }
 
     /// Declares the write and makes it.
-    fn execute_write(&self, mut write: Box<dyn PreparedWrite>) -> Result<WriteReport, ToolError> {
+    fn execute(&self, mut write: Box<dyn PreparedWrite>) -> Result<WriteReport, ToolError> {
         if let Some(intent) = write.next_intent() {
             self.runtime
                 .block_on(self.cx.declare_intents(vec![intent]))?;
@@ -179,7 +179,7 @@ pub fn run_prepared_write(
     write: Box<dyn PreparedWrite>,
 ) -> ToolFuture<'_, WriteReport> {
     let making = WriteRunner::from_context(cx);
-    run_file_work(cx, move |_| making.execute_write(write))
+    run_file_work(cx, move |_| making.execute(write))
 }
 
 /// Reads a window of a text in memory, as if it were a file on disk.
@@ -218,9 +218,7 @@ fn run_file_work<T: Send + 'static>(
             work(&cancel)
         });
         done.await.unwrap_or_else(|fault| {
-            Err(ToolError::internal_error(format!(
-                "File work broke off: {fault}"
-            )))
+            Err(ToolError::internal(format!("File work broke off: {fault}")))
         })
     })
 }

@@ -111,7 +111,7 @@ impl LocalTerminals {
     pub async fn warm_up(&self) {
         tokio::join!(
             self.user_environment(),
-            self.shared.setup.confinement.confinement_level()
+            self.shared.setup.confinement.level()
         );
         if let Err(cause) = self.run_trial_command().await {
             tracing::debug!(%cause, "no program could be run ahead of the first command");
@@ -131,7 +131,7 @@ impl LocalTerminals {
             .into_iter()
             .map(|terminal| {
                 let sequence = sequence.clone();
-                tokio::task::spawn_blocking(move || terminal.stop_command(&sequence))
+                tokio::task::spawn_blocking(move || terminal.stop(&sequence))
             })
             .collect();
         stopping.extend(self.stop_services(&sequence));
@@ -147,7 +147,7 @@ impl LocalTerminals {
     pub(super) async fn app_environment(&self) -> BTreeMap<String, String> {
         self.user_environment()
             .await
-            .environment_for_app(&self.shared.setup.base_env)
+            .for_app(&self.shared.setup.base_env)
     }
 
     /// Returns the PATH of commands.
@@ -223,13 +223,13 @@ impl LocalTerminals {
         &self.shared.setup.store
     }
 
-    pub(super) fn insert_terminal(&self, terminal: Arc<CommandTerminal>) -> TerminalId {
+    pub(super) fn insert(&self, terminal: Arc<CommandTerminal>) -> TerminalId {
         let id = self.allocate_id();
         self.shared.open.lock().insert(id.clone(), terminal);
         id
     }
 
-    fn find_open_terminal(&self, id: &TerminalId) -> Result<Arc<CommandTerminal>, ToolError> {
+    fn find_open(&self, id: &TerminalId) -> Result<Arc<CommandTerminal>, ToolError> {
         let found = self.shared.open.lock().get(id).cloned();
         found.ok_or_else(|| no_terminal_error(id))
     }
@@ -254,15 +254,15 @@ impl TerminalClient for LocalTerminals {
             )]
             let started = tokio::spawn(starting.in_current_span()).await;
             let unclaimed = started.map_err(|panicked| {
-                ToolError::internal_error(format!("starting the command failed: {panicked}"))
+                ToolError::internal(format!("starting the command failed: {panicked}"))
             })?;
-            unclaimed.map(UnclaimedTerminal::claim_terminal)
+            unclaimed.map(UnclaimedTerminal::claim)
         })
     }
 
     fn terminal_output(&self, query: OutputQuery) -> ToolFuture<'_, TerminalOutput> {
         Box::pin(async move {
-            let terminal = self.find_open_terminal(&query.id)?;
+            let terminal = self.find_open(&query.id)?;
             let reading = Arc::clone(&terminal);
             let mut output = run_blocking(move || reading.read_output(query.since)).await?;
             if let Some(exit) = &output.exit
@@ -281,11 +281,7 @@ impl TerminalClient for LocalTerminals {
     }
 
     fn wait_for_terminal_output<'a>(&'a self, id: &'a TerminalId, seen: u64) -> ToolFuture<'a, ()> {
-        Box::pin(async move {
-            self.find_open_terminal(id)?
-                .wait_for_more_output(seen)
-                .await
-        })
+        Box::pin(async move { self.find_open(id)?.wait_for_more_output(seen).await })
     }
 
     fn write_terminal<'a>(
@@ -294,13 +290,13 @@ impl TerminalClient for LocalTerminals {
         strokes: Vec<TerminalInput>,
     ) -> ToolFuture<'a, TypedBytes> {
         Box::pin(async move {
-            let terminal = self.find_open_terminal(id)?;
+            let terminal = self.find_open(id)?;
             run_blocking(move || terminal.type_strokes(&strokes)).await?
         })
     }
 
     fn wait_for_terminal_exit<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, TerminalExit> {
-        Box::pin(async move { self.find_open_terminal(id)?.wait_for_exit().await })
+        Box::pin(async move { self.find_open(id)?.wait_for_exit().await })
     }
 
     fn kill_terminal<'a>(
@@ -309,7 +305,7 @@ impl TerminalClient for LocalTerminals {
         sequence: StopSequence,
     ) -> ToolFuture<'a, StopReport> {
         Box::pin(async move {
-            let terminal = self.find_open_terminal(id)?;
+            let terminal = self.find_open(id)?;
             let stopped = stop_on_blocking_thread(Arc::clone(&terminal), sequence).await?;
             if stopped.survivors.is_empty() {
                 // Only a process outside the tree that got hold of the output keeps it open for longer.
@@ -321,7 +317,7 @@ impl TerminalClient for LocalTerminals {
 
     fn terminal_listeners<'a>(&'a self, id: &'a TerminalId) -> ToolFuture<'a, Vec<String>> {
         Box::pin(async move {
-            let terminal = self.find_open_terminal(id)?;
+            let terminal = self.find_open(id)?;
             run_blocking(move || terminal.find_listeners()).await
         })
     }
@@ -350,7 +346,7 @@ impl TerminalClient for LocalTerminals {
         }
         let stopping = thread::Builder::new()
             .name("stop".to_owned())
-            .spawn(move || terminal.stop_command(&StopSequence::for_timeout()));
+            .spawn(move || terminal.stop(&StopSequence::for_timeout()));
         if let Err(cause) = stopping {
             tracing::error!(%cause, "a command whose caller is gone could not be stopped");
         }
@@ -365,7 +361,7 @@ struct UnclaimedTerminal {
 }
 
 impl UnclaimedTerminal {
-    fn claim_terminal(mut self) -> OpenTerminal {
+    fn claim(mut self) -> OpenTerminal {
         self.is_claimed = true;
         self.terminal.clone()
     }
@@ -383,10 +379,10 @@ async fn stop_on_blocking_thread(
     terminal: Arc<CommandTerminal>,
     sequence: StopSequence,
 ) -> Result<StopReport, ToolError> {
-    let stopping = tokio::task::spawn_blocking(move || terminal.stop_command(&sequence));
-    stopping.await.map_err(|panicked| {
-        ToolError::internal_error(format!("stopping the command failed: {panicked}"))
-    })
+    let stopping = tokio::task::spawn_blocking(move || terminal.stop(&sequence));
+    stopping
+        .await
+        .map_err(|panicked| ToolError::internal(format!("stopping the command failed: {panicked}")))
 }
 
 fn no_terminal_error(id: &TerminalId) -> ToolError {

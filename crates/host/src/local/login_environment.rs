@@ -76,7 +76,7 @@ async fn run_login_shell(
     fallback: &UserEnvironment,
 ) -> Option<Vec<(String, String)>> {
     let shell = find_login_shell(base)?;
-    let env = fallback.environment_for_command(&[]).ok()?;
+    let env = fallback.for_command(&[]).ok()?;
     let cwd = fallback
         .get("HOME")
         .map(PathBuf::from)
@@ -92,7 +92,7 @@ async fn run_login_shell(
         cwd,
         ..SpawnPlan::new(shell, args)
     };
-    let shell = match spawner.spawn_process(plan).await {
+    let shell = match spawner.spawn(plan).await {
         Ok(shell) => shell,
         Err(cause) => {
             tracing::warn!(%cause, "the login shell does not start; commands get the runner's own environment");

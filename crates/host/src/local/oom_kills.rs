@@ -17,14 +17,14 @@ pub(super) struct OomKillCount(Option<u64>);
 
 impl OomKillCount {
     /// Reads the current count.
-    pub fn current_count() -> Self {
+    pub fn current() -> Self {
         Self(find_counter().and_then(read_kill_count))
     }
 
     /// Returns whether the kernel has killed a process for lack of memory since. If only the whole machine is
     /// counted, it may have been another user's process.
     pub fn has_risen(self) -> bool {
-        matches!((self, Self::current_count()), (Self(Some(before)), Self(Some(now))) if now > before)
+        matches!((self, Self::current()), (Self(Some(before)), Self(Some(now))) if now > before)
     }
 }
 

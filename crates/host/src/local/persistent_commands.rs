@@ -65,7 +65,7 @@ impl LocalTerminals {
         if let Some(watch) = &watch {
             watch.attach_processes(process_tree.clone(), true);
         }
-        let window = keyboard.as_ref().and_then(TerminalKeyboard::terminal_size);
+        let window = keyboard.as_ref().and_then(TerminalKeyboard::size);
         let capture = self.create_capture(
             self.output_location(&left.request, 0),
             TextBudget::default(),
@@ -90,7 +90,7 @@ impl LocalTerminals {
         terminal.start_pump(output, OutputOrigin::EarlierRun)?;
         let trace = Some(left.clone());
         Ok(Some(OpenTerminal {
-            id: self.insert_terminal(terminal),
+            id: self.insert(terminal),
             pid: Some(pid),
             trace,
         }))

@@ -17,11 +17,11 @@ pub(super) struct ProcessHandle {
 
 impl ProcessHandle {
     /// Opens a process, unless its id is that of another one by now.
-    pub fn open_process(member: TreeMember) -> Option<Self> {
+    pub fn open(member: TreeMember) -> Option<Self> {
         let pid = to_pid(member.pid)?;
         let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
         let still =
-            ProcessStat::read_proc_stat(member.pid).is_some_and(|stat| stat.start == member.start);
+            ProcessStat::read_proc(member.pid).is_some_and(|stat| stat.start == member.start);
         still.then_some(Self {
             fd,
             pid: member.pid,

@@ -25,7 +25,7 @@ impl ProcessIdentity {
     /// times (only Linux does so far): then nothing is ever matched or signalled.
     #[cfg(target_os = "linux")]
     pub fn from_pid(pid: u32) -> Option<Self> {
-        let start = super::process_stat::ProcessStat::read_proc_stat(pid)?.start;
+        let start = super::process_stat::ProcessStat::read_proc(pid)?.start;
         Some(Self {
             boot: current_boot_id()?.to_owned(),
             pid,
@@ -101,7 +101,7 @@ impl ProcessIdentity {
     #[cfg(target_os = "linux")]
     pub fn is_alive(&self) -> bool {
         self.is_of_this_boot()
-            && super::process_stat::ProcessStat::read_proc_stat(self.pid)
+            && super::process_stat::ProcessStat::read_proc(self.pid)
                 .is_some_and(|stat| stat.start == self.start && !stat.has_ended())
     }
 

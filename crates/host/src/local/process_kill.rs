@@ -102,7 +102,7 @@ pub(super) fn stop_process_tree(
     sequence: &StopSequence,
 ) -> StopReport {
     let mut report = StopReport::default();
-    let steps = sequence.stop_steps();
+    let steps = sequence.steps();
     for (at, step) in steps.iter().enumerate() {
         // A shell makes its background jobs ignore SIGINT, so waiting for them is useless. The wait is cut short only
         // if the next step is not yet the final kill.
@@ -142,7 +142,7 @@ pub(super) fn find_lasting_members(tree: &ProcessTree) -> Vec<TreeMember> {
         let handles: Vec<ProcessHandle> = members
             .iter()
             .copied()
-            .filter_map(ProcessHandle::open_process)
+            .filter_map(ProcessHandle::open)
             .collect();
         if wait_until_all_ended(&handles, Instant::now() + EXIT_TIMEOUT) {
             return tree.recent_descendants();
@@ -182,7 +182,7 @@ fn run_stop_step(
         }
         let mut living = Vec::new();
         for member in members {
-            let Some(handle) = ProcessHandle::open_process(member) else {
+            let Some(handle) = ProcessHandle::open(member) else {
                 continue;
             };
             let by_group = in_group && member.group == tree.process_group();
@@ -232,7 +232,7 @@ fn kill_tree(tree: &ProcessTree, leader: Option<&ChildProcess>, report: &mut Sto
         report.at_process_limit |= is_at_limit(count_threads(&members));
         let mut living = Vec::new();
         for member in members {
-            if let Some(handle) = ProcessHandle::open_process(member) {
+            if let Some(handle) = ProcessHandle::open(member) {
                 handle.send_signal(StopSignal::Kill);
                 report.by = Some(StopSignal::Kill);
                 living.push(handle);
@@ -284,7 +284,7 @@ fn halt_tree(tree: &ProcessTree) {
 #[cfg(target_os = "linux")]
 fn halt_once(halted: &mut HashSet<TreeMember>, member: TreeMember) {
     if halted.insert(member)
-        && let Some(handle) = ProcessHandle::open_process(member)
+        && let Some(handle) = ProcessHandle::open(member)
     {
         handle.halt();
     }
@@ -373,14 +373,13 @@ mod tests {
             profile: None,
         };
         let spawner = ProcessSpawner::new().expect("a thread");
-        let SpawnedProcess { child, output, .. } =
-            spawner.spawn_process(plan).await.expect("started");
+        let SpawnedProcess { child, output, .. } = spawner.spawn(plan).await.expect("started");
         let ended = [child.end_descriptor()];
         let mut fds = [PollFd::new(&ended[0], PollFlags::IN)];
         poll(&mut fds, None).expect("it ends");
         drop(output);
         // The mark in the environment and the pipe are not used here.
-        let leader = child.child_identity().expect("it is known").clone();
+        let leader = child.identity().expect("it is known").clone();
         (
             leader.clone(),
             ProcessTree::from_command(leader, format!("{mark}:none"), &tracking, None),
@@ -430,7 +429,7 @@ mod tests {
     #[tokio::test]
     async fn a_daemon_that_shed_everything_is_found_by_its_control_group_alone() {
         let mark = call_mark(&RequestId::new(), 0);
-        let Some(group) = ControlGroup::create_group(&mark, true) else {
+        let Some(group) = ControlGroup::create(&mark, true) else {
             // Without control groups there is nothing to find; the test of the limit covers both.
             assert!(!control_group::can_create_groups());
             return;
@@ -444,7 +443,7 @@ mod tests {
         )
         .await;
         end(&found);
-        while ControlGroup::find_earlier_group(&mark).is_some() {
+        while ControlGroup::find_earlier(&mark).is_some() {
             // The kernel takes a moment to notice that the group is empty.
             ControlGroup::remove_pending();
             std::thread::yield_now();

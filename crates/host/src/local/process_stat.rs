@@ -44,7 +44,7 @@ pub(super) struct ProcessStat {
 pub(super) fn count_threads(members: &[TreeMember]) -> u64 {
     let stats = members
         .iter()
-        .filter_map(|member| ProcessStat::read_proc_stat(member.pid));
+        .filter_map(|member| ProcessStat::read_proc(member.pid));
     stats.map(|stat| stat.threads).sum()
 }
 
@@ -56,7 +56,7 @@ pub(super) fn count_threads(_members: &[TreeMember]) -> u64 {
 
 #[cfg(target_os = "linux")]
 impl ProcessStat {
-    pub fn read_proc_stat(pid: u32) -> Option<Self> {
+    pub fn read_proc(pid: u32) -> Option<Self> {
         let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         // The name is in parentheses and may itself contain parentheses.
         let after_name = text.iter().rposition(|b| *b == b')')? + 1;
@@ -101,7 +101,7 @@ impl ProcessStat {
 /// Returns whether exactly this process still runs.
 #[cfg(target_os = "linux")]
 pub(super) fn is_member_alive(member: TreeMember) -> bool {
-    ProcessStat::read_proc_stat(member.pid)
+    ProcessStat::read_proc(member.pid)
         .is_some_and(|stat| stat.start == member.start && !stat.has_ended())
 }
 
@@ -215,9 +215,9 @@ mod tests {
 
     #[test]
     fn this_process_is_read_from_the_system() {
-        let stat = ProcessStat::read_proc_stat(std::process::id()).expect("this process");
+        let stat = ProcessStat::read_proc(std::process::id()).expect("this process");
         assert!(!stat.has_ended());
         assert!(stat.start > 0);
-        assert!(ProcessStat::read_proc_stat(u32::MAX).is_none());
+        assert!(ProcessStat::read_proc(u32::MAX).is_none());
     }
 }

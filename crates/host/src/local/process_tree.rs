@@ -89,7 +89,7 @@ impl ProcessTree {
                 .collect(),
             groups: marks
                 .iter()
-                .filter_map(|mark| ControlGroup::find_earlier_group(mark))
+                .filter_map(|mark| ControlGroup::find_earlier(mark))
                 .collect(),
             pipe,
         }
@@ -146,7 +146,7 @@ impl ProcessTree {
 
     /// Removes the control groups, once no process is left.
     pub fn remove_cgroups(&self) {
-        self.groups.iter().for_each(ControlGroup::remove_group);
+        self.groups.iter().for_each(ControlGroup::remove);
     }
 }
 
@@ -164,7 +164,7 @@ impl ProcessTree {
             return;
         }
         for pid in pids_newest_first() {
-            let young = ProcessStat::read_proc_stat(pid)
+            let young = ProcessStat::read_proc(pid)
                 .filter(|stat| stat.start >= self.leader.start_ticks() && !stat.has_ended());
             if let Some(stat) = young.filter(|_| pid != std::process::id() && self.is_tagged(pid)) {
                 met(stat.to_member());
@@ -174,7 +174,7 @@ impl ProcessTree {
 
     /// Returns the command's own process, if it runs.
     pub fn living_leader(&self) -> Option<TreeMember> {
-        let stat = ProcessStat::read_proc_stat(self.leader.pid())?;
+        let stat = ProcessStat::read_proc(self.leader.pid())?;
         let is_leader = self.leader.is_of_this_boot() && stat.start == self.leader.start_ticks();
         (is_leader && !stat.has_ended()).then(|| stat.to_member())
     }
@@ -223,7 +223,7 @@ impl ProcessTree {
         // The command cannot have started an older process. Each process is examined at once, before it can be gone.
         let candidates: Vec<(ProcessStat, bool)> = pids
             .filter(|pid| *pid != own)
-            .filter_map(ProcessStat::read_proc_stat)
+            .filter_map(ProcessStat::read_proc)
             .filter(|stat| stat.start >= self.leader.start_ticks() && !is_own_thread(stat.pid))
             .map(|stat| {
                 let is_ours = !stat.has_ended() && (in_group(stat.pid) || self.is_tagged(stat.pid));

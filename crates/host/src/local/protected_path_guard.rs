@@ -99,7 +99,7 @@ impl ProtectedPathGuard {
         for (path, now) in &seen {
             let known = state.known.get(path);
             if known.is_none_or(|known| is_first && known.stamp != now.stamp) {
-                let content = FileContent::read_small_file(path);
+                let content = FileContent::read_small(path);
                 state.remember(path, now.stamp, content);
             }
         }
@@ -125,7 +125,7 @@ impl ProtectedPathGuard {
         let told = state.told.len();
         drop(state);
         shared.places.repositories.record_command_start();
-        shared.monitor.wake_monitor(shared, WakeReason::Begun);
+        shared.monitor.wake(shared, WakeReason::Begun);
         GuardStart { id, told, seen }
     }
 
@@ -143,7 +143,7 @@ impl ProtectedPathGuard {
             shared.covered.add_command(id, tree, files);
         }
         if shared.covered.count_events() != events {
-            shared.monitor.wake_monitor(shared, WakeReason::Replaced);
+            shared.monitor.wake(shared, WakeReason::Replaced);
         }
     }
 
@@ -168,7 +168,7 @@ impl ProtectedPathGuard {
         }
         state.last_alive_ms = unix_time_ms();
         drop(state);
-        shared.monitor.wake_monitor(shared, WakeReason::Ended);
+        shared.monitor.wake(shared, WakeReason::Ended);
         (changes, shared.places.repositories.new_limits(limits))
     }
 
@@ -265,7 +265,7 @@ impl SharedGuard {
             let since = state.unwalked_ms.unwrap_or(began_ms);
             for (path, now) in &scan.seen {
                 if !state.known.contains_key(path) && self.is_untouched_since(path, since) {
-                    let content = FileContent::read_small_file(path);
+                    let content = FileContent::read_small(path);
                     state.remember(path, now.stamp, content);
                 }
                 self.check_path(&mut state, path, now);
@@ -324,7 +324,7 @@ impl SharedGuard {
             return;
         }
         let is_held = writers.is_some_and(|writers| writers.is_held);
-        let content = FileContent::read_small_file(path);
+        let content = FileContent::read_small(path);
         // It may be gone since, as a file that an editor writes and then renames.
         let Ok(metadata) = path.symlink_metadata() else {
             return;

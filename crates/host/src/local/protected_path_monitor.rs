@@ -56,7 +56,7 @@ struct FolderWatch {
 }
 
 impl Monitor {
-    pub fn wake_monitor(&self, guard: &Arc<SharedGuard>, reason: WakeReason) {
+    pub fn wake(&self, guard: &Arc<SharedGuard>, reason: WakeReason) {
         let sender = self.0.get_or_init(|| start_monitor(Arc::downgrade(guard)));
         // Without a thread the paths are still compared at each command's end.
         let _ = sender.send(reason);

@@ -108,6 +108,6 @@ impl SharedGuard {
 
 /// Returns whether a file has the bytes that were put back.
 fn is_content_of(path: &Path, before: Option<&FileContent>) -> bool {
-    let found = FileContent::read_small_file(path);
+    let found = FileContent::read_small(path);
     before.is_some_and(|before| found.is_some_and(|found| found.bytes == before.bytes))
 }

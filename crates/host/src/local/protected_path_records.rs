@@ -54,7 +54,7 @@ pub trait ProtectedPathRecords: Send + Sync {
 
 impl FileContent {
     /// Reads a small regular file. Never blocks on a FIFO, and follows no link.
-    pub(super) fn read_small_file(path: &Path) -> Option<Self> {
+    pub(super) fn read_small(path: &Path) -> Option<Self> {
         let mut options = File::options();
         let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
         let file = options.read(true).custom_flags(flags).open(path).ok()?;

@@ -43,7 +43,7 @@ impl Drop for ProtectedPathWatch {
 
 impl ProtectedPathWatch {
     /// Scans the current paths. Blocks for some tens of system calls.
-    pub fn start_watch(guard: &ProtectedPathGuard, cwd: &Path, covers_paths: bool) -> Self {
+    pub fn start(guard: &ProtectedPathGuard, cwd: &Path, covers_paths: bool) -> Self {
         let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let GuardStart { id, told, seen } = guard.begin_command(&cwd, covers_paths);
         Self {

@@ -78,10 +78,10 @@ impl<'a> ProtectedPathScan<'a> {
         }
         let names = protected_path::protected_names();
         for (name, why) in names.filter(|(name, _)| entries.may_contain(name)) {
-            self.add_protected(&folder.join(name), why);
+            self.add(&folder.join(name), why);
         }
         for (path, why) in &entries.suffixed {
-            self.add_protected(path, why);
+            self.add(path, why);
         }
         self.add_bare_repository(folder);
         entries
@@ -97,7 +97,7 @@ impl<'a> ProtectedPathScan<'a> {
             return false;
         };
         if !metadata.is_dir() {
-            self.record_path(
+            self.record(
                 git,
                 protected_path::REPOSITORY,
                 cover_for_file(&metadata),
@@ -105,7 +105,7 @@ impl<'a> ProtectedPathScan<'a> {
             );
             return true;
         }
-        self.record_path(
+        self.record(
             git,
             protected_path::REPOSITORY,
             Some(CoverMode::InPlace),
@@ -146,7 +146,7 @@ impl<'a> ProtectedPathScan<'a> {
         // If a parent folder were replaced, the path would lead elsewhere.
         for folder in inner.parent_folders.iter().chain(&inner.repositories) {
             if !self.is_granted_write(folder) {
-                self.record_path(
+                self.record(
                     folder,
                     protected_path::REPOSITORY,
                     Some(CoverMode::InPlace),
@@ -226,7 +226,7 @@ impl<'a> ProtectedPathScan<'a> {
 
     fn add_git_files(&mut self, git: &Path) {
         for (name, why) in protected_path::GIT_PATHS {
-            self.add_protected(&git.join(name), why);
+            self.add(&git.join(name), why);
         }
         // Git replaces both all the time.
         for name in ["HEAD", protected_path::REBASE_TODO] {
@@ -251,14 +251,14 @@ impl<'a> ProtectedPathScan<'a> {
     }
 
     /// Adds a protected file, or a folder with its whole content.
-    fn add_protected(&mut self, path: &Path, why: &'static str) {
+    fn add(&mut self, path: &Path, why: &'static str) {
         let Some(metadata) = self.metadata_unless_free(path) else {
             return;
         };
         if metadata.is_dir() {
             self.add_folder_contents(path, why);
         } else {
-            self.record_path(path, why, cover_for_file(&metadata), path_stamp(&metadata));
+            self.record(path, why, cover_for_file(&metadata), path_stamp(&metadata));
         }
     }
 
@@ -268,9 +268,9 @@ impl<'a> ProtectedPathScan<'a> {
             .filter(|trees| self.is_folder_unless_free(trees));
         let mut files = ProtectedFiles::new(trees.clone());
         files.walk_files(folder, MAX_FILE_DEPTH);
-        self.record_path(folder, why, Some(CoverMode::ReadOnly), PathStamp::Separate);
+        self.record(folder, why, Some(CoverMode::ReadOnly), PathStamp::Separate);
         for (path, stamp) in files.found {
-            self.record_path(&path, why, None, stamp);
+            self.record(&path, why, None, stamp);
         }
         if files.left == 0 {
             self.limits.push(format!(
@@ -288,7 +288,7 @@ impl<'a> ProtectedPathScan<'a> {
         let Some(trees) = self.list_folders(folder) else {
             return self.cover_whole_folder(folder, "has too many working trees", "remove some");
         };
-        self.record_path(folder, why, Some(CoverMode::Writable), PathStamp::Separate);
+        self.record(folder, why, Some(CoverMode::Writable), PathStamp::Separate);
         for tree in trees {
             self.add_folder(&tree);
         }
@@ -344,7 +344,7 @@ impl<'a> ProtectedPathScan<'a> {
 
     /// Covers a folder with its whole content.
     fn cover_whole_folder(&mut self, folder: &Path, because: &str, remedy: &str) {
-        self.record_path(
+        self.record(
             folder,
             protected_path::REPOSITORY,
             Some(CoverMode::ReadOnly),
@@ -371,7 +371,7 @@ impl<'a> ProtectedPathScan<'a> {
         self.free.iter().any(|free| path.starts_with(free))
     }
 
-    fn record_path(
+    fn record(
         &mut self,
         path: &Path,
         why: &'static str,

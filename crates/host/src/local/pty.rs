@@ -102,7 +102,7 @@ impl TerminalKeyboard {
     }
 
     /// Closes the terminal when no program reads it any more.
-    pub fn close_terminal(&self) {
+    pub fn close(&self) {
         self.state.lock().master = None;
     }
 
@@ -121,7 +121,7 @@ impl TerminalKeyboard {
         };
         let mut bytes = Vec::new();
         for stroke in strokes {
-            stroke.encode_input(application, &mut bytes);
+            stroke.encode(application, &mut bytes);
         }
         if read_local_modes(&ours).contains(LocalModes::ICANON) {
             check_line_lengths(&bytes)?;
@@ -148,7 +148,7 @@ impl TerminalKeyboard {
     }
 
     /// Returns the size of the terminal's window.
-    pub fn terminal_size(&self) -> Option<WindowSize> {
+    pub fn size(&self) -> Option<WindowSize> {
         let size = tcgetwinsize(self.state.lock().master.as_ref()?).ok()?;
         Some(WindowSize {
             cols: size.ws_col,
@@ -341,7 +341,7 @@ mod tests {
                 .write_strokes(&[TerminalInput::Text("x".repeat(4_095) + "\n")])
                 .is_ok()
         );
-        keyboard.close_terminal();
+        keyboard.close();
         assert_eq!(
             keyboard
                 .write_strokes(&[])

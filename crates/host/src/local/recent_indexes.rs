@@ -17,15 +17,15 @@ pub(super) struct LineIndexCache {
 
 impl LineIndexCache {
     /// Takes the index of this state of a file out of the cache, so that no scan holds a lock.
-    /// [`LineIndexCache::put_index`] returns it.
-    pub(super) fn take_index(&self, stamp: FileStamp, feed: LineFeed) -> LineIndex {
+    /// [`LineIndexCache::put`] returns it.
+    pub(super) fn take(&self, stamp: FileStamp, feed: LineFeed) -> LineIndex {
         let mut recent = self.recent.lock();
         let at = recent.iter().position(|(known, _)| *known == (stamp, feed));
         at.map_or_else(LineIndex::default, |at| recent.remove(at).1)
     }
 
     /// Stores an index for the next page.
-    pub(super) fn put_index(&self, stamp: FileStamp, feed: LineFeed, index: LineIndex) {
+    pub(super) fn put(&self, stamp: FileStamp, feed: LineFeed, index: LineIndex) {
         let mut recent = self.recent.lock();
         // An older state of the same file will not come back.
         if let Some(at) = recent

@@ -35,13 +35,13 @@ impl RecentOutput {
         if !piece.is_empty() {
             self.continue_line(piece);
             self.shown.clear();
-            self.append_recent(piece);
+            self.append(piece);
         }
     }
 
     /// Counts a change that is no text, so that an earlier cursor sees that there is something new.
     pub fn count_change(&mut self) {
-        self.append_recent(&REWRITE_MARK.to_string());
+        self.append(&REWRITE_MARK.to_string());
     }
 
     /// Returns the cursor after the text and the unfinished line, which is about to be shown.
@@ -88,11 +88,11 @@ impl RecentOutput {
         if !text.starts_with(&self.shown) {
             let mut shown = std::mem::take(&mut self.shown);
             shown.push(REWRITE_MARK);
-            self.append_recent(&shown);
+            self.append(&shown);
         }
     }
 
-    fn append_recent(&mut self, piece: &str) {
+    fn append(&mut self, piece: &str) {
         self.total += piece.len() as u64;
         if piece.len() >= MAX_RECENT_BYTES {
             self.text.clear();

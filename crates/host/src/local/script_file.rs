@@ -39,7 +39,7 @@ impl ScriptFile {
     ///
     /// # Errors
     /// The disk's.
-    pub fn remove_left_scripts(folder: &Path) -> io::Result<()> {
+    pub fn remove_left(folder: &Path) -> io::Result<()> {
         match std::fs::remove_dir_all(folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),

@@ -67,7 +67,7 @@ pub(super) async fn capture_output(
     spawner: &ProcessSpawner,
     plan: SpawnPlan,
 ) -> io::Result<String> {
-    let helper = spawner.spawn_process(plan).await?;
+    let helper = spawner.spawn(plan).await?;
     tokio::task::spawn_blocking(move || read_until_exit(helper))
         .await
         .map_err(io::Error::other)?

@@ -75,13 +75,13 @@ impl LocalTerminals {
         request: &RequestId,
     ) -> Result<ServiceProcess, ToolError> {
         let environment = self.user_environment().await;
-        let mut env = environment.environment_for_command(&[])?;
+        let mut env = environment.for_command(&[])?;
         env.extend(launch.env.iter().cloned());
         if !descriptor_limit::has_free_descriptors() {
             return Err(descriptor_limit::no_descriptors_error());
         }
         check_working_folder(&launch.folder)?;
-        let confinement = self.confinement().confinement_of_service(launch);
+        let confinement = self.confinement().of_service(launch);
         let words = confinement.wrapper_arguments(&launch.folder).await?;
         let (program, args) =
             wrap_program(words, PathBuf::from(&launch.program), launch.args.clone());
@@ -116,13 +116,13 @@ impl LocalTerminals {
             profile,
             ..SpawnPlan::new(program, args)
         };
-        let spawned = self.shared.spawner.spawn_process(plan).await;
+        let spawned = self.shared.spawner.spawn(plan).await;
         let spawned = spawned.map_err(|cause| {
             tracking.cleanup();
             explain_start_failure(&launch.as_command(), &launch.folder, &cause)
         })?;
         let log = Arc::clone(&self.shared.setup.log);
-        if let Some(identity) = spawned.child.child_identity() {
+        if let Some(identity) = spawned.child.identity() {
             log.record_child_start(request, identity, &launch.as_command().to_string())
                 .await;
         }
@@ -200,7 +200,7 @@ impl ServiceProcess {
             service_pipes,
             ..
         } = spawned;
-        let identity = child.child_identity().cloned();
+        let identity = child.identity().cloned();
         let tree = identity
             .map(|leader| ProcessTree::from_command(leader, parts.mark, &parts.tracking, None));
         if let Some(watch) = &parts.watch {
@@ -267,7 +267,7 @@ impl RunningService {
         let stopped = stop_process_tree(self.tree.as_ref(), Some(&self.child), sequence);
         if stopped.survivors.is_empty() {
             self.tree.iter().for_each(ProcessTree::remove_cgroups);
-            if let Some(identity) = self.child.child_identity() {
+            if let Some(identity) = self.child.identity() {
                 self.log.record_child_end(identity);
             }
         }

@@ -16,7 +16,7 @@ pub(super) struct TempFile {
 
 impl TempFile {
     /// Creates the file if the name is free.
-    pub(super) fn create_temp_file(
+    pub(super) fn create(
         folder: Arc<FolderHandle>,
         name: &OsStr,
         is_new: bool,

@@ -41,15 +41,15 @@ pub(super) fn refine_encoding(head: &[u8], window: &[u8], by_head: FileEncoding)
     {
         return by_head;
     }
-    FileEncoding::detect_encoding(&[whole, b"\n", window].concat(), false)
+    FileEncoding::detect(&[whole, b"\n", window].concat(), false)
 }
 
 /// Returns the line endings in the head of a file.
 pub(super) fn head_line_endings(head: &[u8], encoding: FileEncoding) -> LineEndings {
     if encoding.is_utf16() {
-        LineEndings::detect_endings(encoding.decode_lossy(head).0.as_bytes())
+        LineEndings::detect(encoding.decode_lossy(head).0.as_bytes())
     } else {
-        LineEndings::detect_endings(head)
+        LineEndings::detect(head)
     }
 }
 

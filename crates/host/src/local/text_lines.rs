@@ -78,7 +78,7 @@ impl LineGatherer {
     }
 
     /// Returns the number of bytes of the current line.
-    pub(super) fn current_line_bytes(&self) -> u64 {
+    pub(super) fn current_bytes(&self) -> u64 {
         self.line_bytes
     }
 
@@ -125,7 +125,7 @@ impl LineGatherer {
     fn end_line(&mut self, cut_off: bool) {
         let held = self.out.len() - self.line_start;
         if held > self.line_chars || !self.tail.is_empty() {
-            self.cut_line(cut_off);
+            self.cut(cut_off);
         }
         let chars = count_chars(&self.out[self.line_start..]);
         if self.gathered > 0 && self.chars + chars > self.max_chars {
@@ -141,7 +141,7 @@ impl LineGatherer {
     }
 
     /// Replaces the middle of a line that is too long.
-    fn cut_line(&mut self, cut_off: bool) {
+    fn cut(&mut self, cut_off: bool) {
         let line = &self.out[self.line_start..];
         let joined;
         let last = if self.tail.is_empty() {
@@ -234,7 +234,7 @@ impl LineRemainder {
     }
 
     /// Adds more bytes; returns false when no more are wanted.
-    pub(super) fn push_remainder(&mut self, bytes: &[u8]) -> bool {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         let end = memchr(b'\n', bytes);
         let body = &bytes[..end.unwrap_or(bytes.len())];
         if self.held.is_empty() {
@@ -251,7 +251,7 @@ impl LineRemainder {
     }
 
     /// Ends the input. `cut_off` tells that the line would continue: undecided bytes are then left out.
-    pub(super) fn finish_remainder(&mut self, cut_off: bool) {
+    pub(super) fn finish(&mut self, cut_off: bool) {
         let held = std::mem::take(&mut self.held);
         if cut_off {
             self.more = true;
@@ -398,19 +398,19 @@ mod tests {
     #[test]
     fn the_rest_of_a_line_starts_at_a_character() {
         let mut rest = LineRemainder::new(3, 2, SecretBoundaries::default());
-        assert!(!rest.push_remainder("äöüßx\nno".as_bytes()));
+        assert!(!rest.push("äöüßx\nno".as_bytes()));
         assert_eq!((rest.out.as_slice(), rest.more), ("üß".as_bytes(), true));
 
         let mut rest = LineRemainder::new(3, 9, SecretBoundaries::default());
-        assert!(rest.push_remainder(b"a"));
-        assert!(!rest.push_remainder(b"bcd\nno"));
+        assert!(rest.push(b"a"));
+        assert!(!rest.push(b"bcd\nno"));
         assert_eq!(
             (rest.out.as_slice(), rest.more, rest.reached),
             (b"cd".as_slice(), false, true)
         );
 
         let mut rest = LineRemainder::new(9, 9, SecretBoundaries::default());
-        assert!(!rest.push_remainder(b"abc\n"));
+        assert!(!rest.push(b"abc\n"));
         assert!(!rest.reached);
     }
 }

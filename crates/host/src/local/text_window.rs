@@ -44,7 +44,7 @@ pub(super) fn read_window(
         head.truncate(n);
         let encoding = choose_encoding(request, &head, stamp.size, false)?;
         let feed = line_feed_of(encoding);
-        let mut index = indexes.take_index(stamp, feed);
+        let mut index = indexes.take(stamp, feed);
         let reach = if stamp.size > MAX_SCANNED_BYTES {
             NEAR_START_BYTES
         } else {
@@ -61,7 +61,7 @@ pub(super) fn read_window(
         };
         let request = WindowRequest { request, uncut };
         let window = read_large_window(request, &scan, &mut index, encoding, &head);
-        indexes.put_index(stamp, feed, index);
+        indexes.put(stamp, feed, index);
         window?
     };
     let now = file_stamp(&file.metadata().map_err(failed)?);
@@ -138,11 +138,7 @@ pub(super) fn window_in_memory(
         WindowStart::Line(line) | WindowStart::Inside { line, .. } => line.max(1),
         WindowStart::FromEnd(back) => total.saturating_sub(back.max(1)) + 1,
     };
-    let mut window = empty_window(
-        bytes.len() as u64,
-        encoding,
-        LineEndings::detect_endings(body),
-    );
+    let mut window = empty_window(bytes.len() as u64, encoding, LineEndings::detect(body));
     if encoding.is_utf8() {
         window.invalid_bytes = count_invalid_bytes(body);
     }
@@ -164,8 +160,8 @@ pub(super) fn window_in_memory(
     };
     if let WindowStart::Inside { column, .. } = request.start {
         let mut rest = LineRemainder::new(column, request.max_chars, uncut.clone());
-        if rest.push_remainder(&body[start..]) {
-            rest.finish_remainder(goes_on);
+        if rest.push(&body[start..]) {
+            rest.finish(goes_on);
         }
         return window_of_remainder(request, window, rest, line, column);
     }

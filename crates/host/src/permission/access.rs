@@ -99,7 +99,7 @@ fn redirection_targets(
 pub(super) fn command_folder(workspace: &Workspace, access: &DeclaredAccess) -> Option<PathBuf> {
     match access.command.as_ref().map(|command| &command.folder) {
         Some(CommandFolder::Named(given)) => workspace
-            .resolve_in_workspace(&RawPath::from(given.as_str()))
+            .resolve_inside(&RawPath::from(given.as_str()))
             .ok()
             .map(|found| found.absolute_path().to_owned()),
         Some(CommandFolder::Unknown(_)) => None,
@@ -205,9 +205,7 @@ fn resolve_symlinks(path: &Path) -> Option<PathBuf> {
 /// Describes a path by all its spellings.
 fn describe_place(workspace: &Workspace, path: &Path) -> TouchedPath {
     let text = path.to_string_lossy();
-    let found = workspace
-        .resolve_in_workspace(&RawPath::from(text.as_ref()))
-        .ok();
+    let found = workspace.resolve_inside(&RawPath::from(text.as_ref())).ok();
     let asked = normalize_dots(&workspace.first_root().join(path));
     let real = found.as_ref().map(WorkspacePath::absolute_path);
     // The real path first: by it alone a rule allows.

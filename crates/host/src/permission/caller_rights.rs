@@ -68,7 +68,7 @@ impl CallerRights {
     }
 
     /// Describes the rights in words.
-    pub fn describe_rights(&self) -> String {
+    pub fn describe(&self) -> String {
         let mut parts = Vec::new();
         if let Some(words) = &self.tools {
             parts.push(format!("tools: {}", list_or_none(words)));
@@ -96,7 +96,7 @@ impl CallerRights {
             "{} was not run: {why}. This caller's rights: {}. The owner of the device sets them: {key} under [{table}] \
              in its config.toml.",
             tool.name,
-            self.describe_rights()
+            self.describe()
         );
         ToolError::new(code, text).with_meta(ResultMeta {
             rule: Some(table),
@@ -244,7 +244,7 @@ async fn check_folders(
     let folders = folders.to_vec();
     let outside = run_blocking(move || -> Result<Option<String>, ToolError> {
         for path in paths {
-            let found = workspace.resolve_in_workspace(&RawPath::from(path.as_str()))?;
+            let found = workspace.resolve_inside(&RawPath::from(path.as_str()))?;
             let real = found.absolute_path();
             if !folders.iter().any(|folder| real.starts_with(folder)) {
                 return Ok(Some(real.display().to_string()));

@@ -210,7 +210,7 @@ impl PermissionGate {
         let Some(policy) = self
             .policy
             .as_ref()
-            .filter(|policy| asks || policy.active_rules.may_have_rules())
+            .filter(|policy| asks || policy.active_rules.may_have_any())
         else {
             return Ok(if asks {
                 GateDecision::NeedsApproval(ApprovalSubject::default())

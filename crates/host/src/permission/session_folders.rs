@@ -160,7 +160,7 @@ impl SessionFolders {
     }
 
     /// Returns the folders outside of the workspaces in which the rules allow sessions to work.
-    pub fn allowed_folders(&self) -> Vec<PathBuf> {
+    pub fn allowed(&self) -> Vec<PathBuf> {
         let current = self.rules.current_rules();
         let rules = current.rules.rules.iter();
         let allowed = rules.filter(|rule| rule.decision == PolicyDecision::Allow);
@@ -212,7 +212,7 @@ impl SessionFolders {
         } else {
             PolicyDecision::Deny
         };
-        match self.rules.append_rule(&rule, decision) {
+        match self.rules.append(&rule, decision) {
             Ok(Ok(name)) => Ok(name),
             Ok(Err(broken)) => Err(broken.to_string()),
             Err(error) => Err(error.to_string()),

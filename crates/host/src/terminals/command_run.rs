@@ -43,12 +43,12 @@ impl TerminalGuard {
     }
 
     /// Returns the id of the guarded terminal.
-    pub fn terminal_id(&self) -> &TerminalId {
+    pub fn id(&self) -> &TerminalId {
         &self.terminal.id
     }
 
     /// Ends the guard without releasing the terminal, which the caller now owns.
-    pub fn into_open_terminal(mut self) -> OpenTerminal {
+    pub fn into_open(mut self) -> OpenTerminal {
         self.armed = false;
         self.terminal.clone()
     }
@@ -112,7 +112,7 @@ pub async fn run_to_end(
 ) -> Result<CommandRun, ToolError> {
     match run_watched(client, cx, request, limit, None).await? {
         WatchedCommand::Ended(run) => Ok(*run),
-        WatchedCommand::Running(_) => Err(ToolError::internal_error(
+        WatchedCommand::Running(_) => Err(ToolError::internal(
             "A command was left that was to be waited for.",
         )),
     }
@@ -155,16 +155,16 @@ async fn run_watched(
     let (mut shown, mut input) = (0, None);
     let ending = tokio::select! {
         biased;
-        exit = client.wait_for_terminal_exit(guard.terminal_id()) => RunEnding::Finished(exit?),
+        exit = client.wait_for_terminal_exit(guard.id()) => RunEnding::Finished(exit?),
         () = cx.wait_for_cancel() => {
             RunEnding::Cancelled(stop_and_drain(client, &guard, cancel_sequence(cx)).await?.0)
         }
-        never = follow_output(client, cx, guard.terminal_id(), &mut shown) => match never {},
+        never = follow_output(client, cx, guard.id(), &mut shown) => match never {},
         () = out_of_patience => return Ok(WatchedCommand::Running(guard)),
         () = wait_for_limit(limit) => {
             if has_terminal {
                 // Read before the command is stopped. An error must not prevent the stop.
-                let before = client.terminal_output(OutputQuery::whole_output(guard.terminal_id())).await;
+                let before = client.terminal_output(OutputQuery::whole(guard.id())).await;
                 input = before.ok().and_then(|output| output.input);
             }
             match stop_and_drain(client, &guard, StopSequence::for_timeout()).await? {
@@ -176,14 +176,14 @@ async fn run_watched(
     if cx.progress.has_follower() {
         let rest = client
             .terminal_output(OutputQuery {
-                id: guard.terminal_id().clone(),
+                id: guard.id().clone(),
                 since: Some(shown),
             })
             .await?;
         cx.progress.show_end(&rest.text, rest.omitted_bytes);
     }
     let output = client
-        .terminal_output(OutputQuery::whole_output(guard.terminal_id()))
+        .terminal_output(OutputQuery::whole(guard.id()))
         .await?;
     let output = TerminalOutput { input, ..output };
     Ok(WatchedCommand::Ended(Box::new(CommandRun {
@@ -238,11 +238,11 @@ async fn stop_and_drain(
     guard: &TerminalGuard,
     sequence: StopSequence,
 ) -> Result<(StopReport, Option<TerminalExit>), ToolError> {
-    let stopped = client.kill_terminal(guard.terminal_id(), sequence).await?;
-    let exit = client.wait_for_terminal_exit(guard.terminal_id());
+    let stopped = client.kill_terminal(guard.id(), sequence).await?;
+    let exit = client.wait_for_terminal_exit(guard.id());
     let exit = tokio::time::timeout(KILL_TIMEOUT, exit).await.ok();
     if exit.is_none() {
-        tracing::warn!(terminal = %guard.terminal_id(), "a killed command has not ended yet");
+        tracing::warn!(terminal = %guard.id(), "a killed command has not ended yet");
     }
     Ok((stopped, exit.transpose()?))
 }

@@ -297,7 +297,7 @@ pub struct OutputQuery {
 
 impl OutputQuery {
     /// Requests the whole output.
-    pub fn whole_output(id: &TerminalId) -> Self {
+    pub fn whole(id: &TerminalId) -> Self {
         Self {
             id: id.clone(),
             since: None,

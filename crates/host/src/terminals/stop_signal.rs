@@ -103,7 +103,7 @@ impl StopSequence {
     }
 
     /// Returns the steps before SIGKILL.
-    pub fn stop_steps(&self) -> &[StopStep] {
+    pub fn steps(&self) -> &[StopStep] {
         &self.0
     }
 }

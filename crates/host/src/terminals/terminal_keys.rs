@@ -11,12 +11,12 @@ pub enum TerminalInput {
 
 impl TerminalInput {
     /// Appends the bytes. `application` means that the program asked for the cursor keys' application mode.
-    pub fn encode_input(&self, application: bool, out: &mut Vec<u8>) {
+    pub fn encode(&self, application: bool, out: &mut Vec<u8>) {
         match self {
             Self::Text(text) => {
                 out.extend_from_slice(text.replace("\r\n", "\r").replace('\n', "\r").as_bytes());
             }
-            Self::Key(key) => key.encode_key(application, out),
+            Self::Key(key) => key.encode(application, out),
         }
     }
 }
@@ -94,7 +94,7 @@ impl TerminalKey {
 
     /// Parses a key's name. Case is ignored, `_`, `+` and blanks count as `-`, and Ctrl may also be written `^C` or
     /// `C-c`.
-    pub fn from_key_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let mut letters = name.chars();
         if let (Some(only), None) = (letters.next(), letters.next()) {
             return (!only.is_control()).then_some(Self::Character(only));
@@ -119,7 +119,7 @@ impl TerminalKey {
             .map(|(_, key)| *key)
     }
 
-    fn encode_key(self, application: bool, out: &mut Vec<u8>) {
+    fn encode(self, application: bool, out: &mut Vec<u8>) {
         let mut character = [0; 4];
         match self {
             Self::Plain(bytes) => out.extend_from_slice(bytes.as_bytes()),
@@ -164,8 +164,7 @@ mod tests {
 
     fn bytes(name: &str) -> Vec<u8> {
         let mut out = Vec::new();
-        TerminalInput::Key(TerminalKey::from_key_name(name).expect(name))
-            .encode_input(false, &mut out);
+        TerminalInput::Key(TerminalKey::from_name(name).expect(name)).encode(false, &mut out);
         out
     }
 
@@ -195,7 +194,7 @@ mod tests {
         for name in [
             "", "ctrl-", "ctrl-ä", "ctrl-1", "ctrl-cc", "alt-", "f13", "hyper-x", "entre", "\u{7}",
         ] {
-            assert_eq!(TerminalKey::from_key_name(name), None, "{name:?}");
+            assert_eq!(TerminalKey::from_name(name), None, "{name:?}");
         }
     }
 
@@ -215,16 +214,16 @@ mod tests {
     #[test]
     fn cursor_keys_follow_what_the_program_asked_for() {
         let mut out = Vec::new();
-        let up = TerminalInput::Key(TerminalKey::from_key_name("up").expect("a key"));
-        up.encode_input(false, &mut out);
-        up.encode_input(true, &mut out);
+        let up = TerminalInput::Key(TerminalKey::from_name("up").expect("a key"));
+        up.encode(false, &mut out);
+        up.encode(true, &mut out);
         assert_eq!(out, b"\x1b[A\x1bOA");
     }
 
     #[test]
     fn a_line_break_in_text_is_typed_as_enter() {
         let mut out = Vec::new();
-        TerminalInput::Text("a\nb\r\nc\rd".to_owned()).encode_input(false, &mut out);
+        TerminalInput::Text("a\nb\r\nc\rd".to_owned()).encode(false, &mut out);
         assert_eq!(out, b"a\rb\rc\rd");
     }
 }

@@ -28,7 +28,7 @@ impl TempFolder {
     }
 
     /// Its path.
-    pub fn folder_path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

@@ -87,7 +87,7 @@ impl WorkerProgram {
     ///
     /// # Errors
     /// [`WorkerFailure`].
-    pub fn call_worker<Q: Serialize, A: DeserializeOwned>(
+    pub fn call<Q: Serialize, A: DeserializeOwned>(
         &self,
         call: &WorkerCall<'_, Q>,
     ) -> Result<A, WorkerFailure> {
@@ -105,7 +105,7 @@ impl WorkerProgram {
     ) -> Result<A, WorkerFailure> {
         let mut line = serde_json::to_vec(call.question).map_err(io::Error::from)?;
         line.push(b'\n');
-        let mut worker = self.spawn_worker(call, temp)?;
+        let mut worker = self.spawn(call, temp)?;
         let missing = || io::Error::other("the worker has no pipes");
         let (mut stdin, stdout) = worker
             .stdin
@@ -148,17 +148,13 @@ impl WorkerProgram {
         }
     }
 
-    fn spawn_worker<Q>(
-        &self,
-        call: &WorkerCall<'_, Q>,
-        temp: Option<&TempFolder>,
-    ) -> io::Result<Child> {
+    fn spawn<Q>(&self, call: &WorkerCall<'_, Q>, temp: Option<&TempFolder>) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command
             .args([WORKER_ARGUMENT, call.job])
             .current_dir(call.folder)
             .env_clear()
-            .envs(temp.map(|temp| ("TMPDIR", temp.folder_path())))
+            .envs(temp.map(|temp| ("TMPDIR", temp.path())))
             .envs(self.time_zone.iter().map(|zone| ("TZ", zone)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

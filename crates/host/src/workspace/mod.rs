@@ -150,10 +150,10 @@ impl Workspace {
     /// Resolves the folder that a call names, or returns the first folder. It need not exist.
     ///
     /// # Errors
-    /// As [`Self::resolve_in_workspace`].
+    /// As [`Self::resolve_inside`].
     pub fn resolve_folder(&self, asked: Option<&RawPath>) -> Result<PathBuf, ToolError> {
         if let Some(raw) = asked {
-            return Ok(self.resolve_in_workspace(raw)?.absolute_path().to_owned());
+            return Ok(self.resolve_inside(raw)?.absolute_path().to_owned());
         }
         let first = self.roots.first();
         let first = first.ok_or_else(|| no_workspace_error("The first folder"))?;
@@ -166,7 +166,7 @@ impl Workspace {
     ///
     /// # Errors
     /// `outside_workspace` naming the workspaces and the symlink that led out, or `invalid_args`.
-    pub fn resolve_in_workspace(&self, raw: &RawPath) -> Result<WorkspacePath, ToolError> {
+    pub fn resolve_inside(&self, raw: &RawPath) -> Result<WorkspacePath, ToolError> {
         let asked = lexical_path::parse_path_text(raw.as_str(), self.home.as_deref())?;
         let (folder, rel) = self
             .split_root(&asked.path)

@@ -130,7 +130,7 @@ mod tests {
         let folders = [top.join("owner/one"), top.join("other")];
         let narrowed = owners.narrowed_to(&folders).expect("narrowed");
         let resolve = |path: &str| {
-            let found = narrowed.resolve_in_workspace(&RawPath::from(path));
+            let found = narrowed.resolve_inside(&RawPath::from(path));
             found.map(|found| found.absolute_path().to_owned())
         };
         assert_eq!(resolve("src").expect("inside"), top.join("owner/one/src"));
@@ -156,7 +156,7 @@ mod tests {
         let none = Workspace::open_roots(&[]).expect("opened");
         for path in ["x", "/", "/etc/passwd"] {
             let error = none
-                .resolve_in_workspace(&RawPath::from(path))
+                .resolve_inside(&RawPath::from(path))
                 .expect_err("outside");
             assert!(
                 error.model_text().contains("[workspaces]"),

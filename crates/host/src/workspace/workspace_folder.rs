@@ -127,7 +127,7 @@ mod tests {
 
         fn resolve(&self, path: &str) -> Result<PathBuf, String> {
             let raw = RawPath::from(self.top.join(path).to_str().expect("plain"));
-            let found = self.workspace.resolve_in_workspace(&raw);
+            let found = self.workspace.resolve_inside(&raw);
             found
                 .map(|found| found.absolute_path().to_owned())
                 .map_err(|error| error.model_text().to_owned())
@@ -195,7 +195,7 @@ mod tests {
         let top = dir.path().canonicalize().expect("real");
         let workspace = Workspace::open_existing(&[top.clone(), top.join("inner")], None);
         let raw = RawPath::from(top.join("inner/file").to_str().expect("plain"));
-        let found = workspace.resolve_in_workspace(&raw).expect("in the outer");
+        let found = workspace.resolve_inside(&raw).expect("in the outer");
         assert_eq!(found.root_path(), top);
         let file = top.join("inner/file");
         fs::create_dir(top.join("inner")).expect("made");

@@ -1,4 +1,4 @@
-//! A path in a workspace, and its open operations. Not here: its resolution (`Workspace::resolve_in_workspace`).
+//! A path in a workspace, and its open operations. Not here: its resolution (`Workspace::resolve_inside`).
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
@@ -111,7 +111,7 @@ impl WorkspacePath {
         &self.absolute
     }
 
-    /// Returns the path as a reply shows it, and as [`super::Workspace::resolve_in_workspace`] accepts it.
+    /// Returns the path as a reply shows it, and as [`super::Workspace::resolve_inside`] accepts it.
     pub fn display_text(&self) -> String {
         match &self.shown {
             Some(shown) => shown.to_string(),

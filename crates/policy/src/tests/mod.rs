@@ -19,7 +19,7 @@ fn is_tool(name: &str) -> bool {
 }
 
 fn rules(text: &str) -> PolicyRules {
-    PolicyRules::parse_policy(text, &is_tool).expect("good rules")
+    PolicyRules::parse(text, &is_tool).expect("good rules")
 }
 
 fn bash(line: &str) -> PolicyCall {

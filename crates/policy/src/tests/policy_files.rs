@@ -117,7 +117,7 @@ fn a_broken_file_is_refused_with_its_line_and_the_reason() {
         ),
         ("[[rule", Some(1), ""),
     ] {
-        let broken = PolicyRules::parse_policy(text, &is_tool).expect_err(text);
+        let broken = PolicyRules::parse(text, &is_tool).expect_err(text);
         assert_eq!(broken.line, line, "{text}: {broken}");
         assert!(broken.text.contains(words), "{text}: {broken}");
     }
@@ -207,15 +207,15 @@ fn a_rule_about_folders_is_about_sessions_and_the_strictest_holds() {
     assert_eq!(judged("/p/private/a"), Some("private"));
     assert_eq!(judged("/pa"), None);
     assert_eq!(judged("/"), None);
-    assert_eq!(rules.rules_about("Bash", ToolEffect::Executes).count(), 0);
+    assert_eq!(rules.about("Bash", ToolEffect::Executes).count(), 0);
     for bad in [
         "folders = [\"p\"]",
         "folders = [\"/p\"]\ntools = [\"Bash\"]",
         "folders = [\"/p\"]\npaths = [\"a\"]",
     ] {
         let text = format!("[[rule]]\nname = \"x\"\ndecision = \"allow\"\n{bad}\n");
-        assert!(PolicyRules::parse_policy(&text, &is_tool).is_err(), "{bad}");
+        assert!(PolicyRules::parse(&text, &is_tool).is_err(), "{bad}");
     }
     let asks = "[[rule]]\nname = \"x\"\ndecision = \"ask\"\nfolders = [\"/p\"]\n";
-    assert!(PolicyRules::parse_policy(asks, &is_tool).is_err());
+    assert!(PolicyRules::parse(asks, &is_tool).is_err());
 }

@@ -136,9 +136,7 @@ fn what_a_hidden_link_leads_to_stays_hidden_in_a_workspace_when_the_way_is_shut(
             );
             // The self-test still runs: the folder may become accessible again during this process.
             assert!(
-                ProfileBuilder::new(rules())
-                    .build_self_test_profile()
-                    .is_ok(),
+                ProfileBuilder::new(rules()).build_self_test().is_ok(),
                 "{shut}"
             );
             set(shut, 0o700);

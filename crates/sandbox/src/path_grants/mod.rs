@@ -141,10 +141,10 @@ pub(super) fn compute_view_grants(rules: &SandboxRules, plan: &ViewPlan) -> Vec<
         list: grant_except_hidden(&[], &in_view),
     };
     for folder in &plan.writable {
-        grants.push_grant(folder, PathAccess::Write);
+        grants.push(folder, PathAccess::Write);
     }
     for path in &plan.readable {
-        grants.push_grant(path, PathAccess::Read);
+        grants.push(path, PathAccess::Read);
     }
     grants.list
 }
@@ -160,7 +160,7 @@ fn grant_except_hidden(hidden: &[PathBuf], rules: &SandboxRules) -> Vec<PathGran
     };
     let mut grants = PathGrants::default();
     for device in DEVICES {
-        grants.push_grant(Path::new(device), PathAccess::Device);
+        grants.push(Path::new(device), PathAccess::Device);
     }
     let programs = rules
         .search_path
@@ -172,13 +172,13 @@ fn grant_except_hidden(hidden: &[PathBuf], rules: &SandboxRules) -> Vec<PathGran
         .chain(programs)
         .chain(rules.user_home.as_deref());
     for folder in shown.filter_map(real) {
-        grants.grant_path(&folder, hidden, PathAccess::Read);
+        grants.grant(&folder, hidden, PathAccess::Read);
     }
     for folder in rules.read.iter().filter_map(|folder| real(folder)) {
         // A named path may lie within a hidden one; hidden paths within it stay hidden. The runner's home is never
         // shown.
         if !folder.starts_with(&rules.own_home) {
-            grants.grant_path(&folder, &hidden_below(hidden, &folder), PathAccess::Read);
+            grants.grant(&folder, &hidden_below(hidden, &folder), PathAccess::Read);
         }
     }
     let access = match rules.workspace_access {
@@ -188,16 +188,16 @@ fn grant_except_hidden(hidden: &[PathBuf], rules: &SandboxRules) -> Vec<PathGran
     };
     for folder in rules.writable_paths().filter_map(|folder| real(folder)) {
         if let Some(access) = access {
-            grants.grant_path(&folder, &hidden_below(hidden, &folder), access);
+            grants.grant(&folder, &hidden_below(hidden, &folder), access);
         }
     }
-    grants.push_grant(&rules.temp, PathAccess::Write);
-    grants.push_grant(&rules.pipes, PathAccess::Reopen);
+    grants.push(&rules.temp, PathAccess::Write);
+    grants.push(&rules.pipes, PathAccess::Reopen);
     for shown in &rules.shown {
-        grants.push_grant(shown, PathAccess::Read);
+        grants.push(shown, PathAccess::Read);
     }
     if let Some(own) = &rules.own_folder {
-        grants.push_grant(own, PathAccess::Write);
+        grants.push(own, PathAccess::Write);
     }
     grants.list
 }
@@ -235,7 +235,7 @@ fn hidden_below(hidden: &[PathBuf], real: &Path) -> Vec<PathBuf> {
 }
 
 impl PathGrants {
-    fn push_grant(&mut self, path: &Path, access: PathAccess) {
+    fn push(&mut self, path: &Path, access: PathAccess) {
         let grant = PathGrant {
             path: path.to_owned(),
             access,
@@ -246,7 +246,7 @@ impl PathGrants {
     }
 
     /// Grants a folder by its resolved path, or its children that are not hidden.
-    fn grant_path(&mut self, path: &Path, hidden: &[PathBuf], access: PathAccess) {
+    fn grant(&mut self, path: &Path, hidden: &[PathBuf], access: PathAccess) {
         if hidden.iter().any(|hidden| path.starts_with(hidden)) {
             return;
         }
@@ -254,7 +254,7 @@ impl PathGrants {
             .iter()
             .any(|hidden| hidden.starts_with(path) && may_exist(hidden))
         {
-            return self.push_grant(path, access);
+            return self.push(path, access);
         }
         for child in std::fs::read_dir(path)
             .into_iter()
@@ -263,7 +263,7 @@ impl PathGrants {
         {
             // A link's target has its own grant, or none.
             if child.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-                self.grant_path(&child.path(), hidden, access);
+                self.grant(&child.path(), hidden, access);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 pub(crate) fn rules(home: &Path) -> SandboxRules {
-    let least = SandboxRules::minimal_rules(home.join(".punie"), home.join(".punie/tmp"));
+    let least = SandboxRules::minimal(home.join(".punie"), home.join(".punie/tmp"));
     SandboxRules {
         workspaces: vec![home.join("work")],
         user_home: Some(home.to_owned()),

@@ -48,7 +48,7 @@ pub(super) fn read_history(
         ORDER BY id DESC"
     );
     for_each_row(database, budget, &all_time, [], |row| {
-        pages.add_page(&read_text(row, 0), &read_text(row, 1), read_count(row, 2));
+        pages.add(&read_text(row, 0), &read_text(row, 1), read_count(row, 2));
     })?;
     // Browsers of the family that have no such groups of visits have no such table.
     if has_columns(database, "clusters", &["label"]) {

@@ -98,7 +98,7 @@ pub(super) fn read_history(
         "SELECT substr(url, 1, 20000), substr(title, 1, 2000), visit_count FROM moz_places
         WHERE hidden = 0 AND visit_count > 0 ORDER BY id DESC";
     for_each_row(database, budget, all_time, [], |row| {
-        pages.add_page(&read_text(row, 0), &read_text(row, 1), read_count(row, 2));
+        pages.add(&read_text(row, 0), &read_text(row, 1), read_count(row, 2));
     })
 }
 

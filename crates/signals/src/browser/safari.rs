@@ -61,7 +61,7 @@ pub(super) fn read_history(
     let all_time = "SELECT substr(i.url, 1, 20000), substr(v.title, 1, 2000), i.visit_count, MAX(v.visit_time)
         FROM history_items i JOIN history_visits v ON v.history_item = i.id GROUP BY i.id ORDER BY i.id DESC";
     for_each_row(database, budget, all_time, [], |row| {
-        pages.add_page(&read_text(row, 0), &read_text(row, 1), read_count(row, 2));
+        pages.add(&read_text(row, 0), &read_text(row, 1), read_count(row, 2));
     })
 }
 

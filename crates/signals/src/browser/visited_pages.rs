@@ -38,7 +38,7 @@ impl VisitedPages {
     }
 
     /// Adds a page with all its visits. Pages come with the newest first: of two titles that differ in case, it stays.
-    pub fn add_page(&mut self, address: &str, title: &str, visits: u64) {
+    pub fn add(&mut self, address: &str, title: &str, visits: u64) {
         if visits == 0 {
             return;
         }
@@ -142,9 +142,9 @@ mod tests {
             ("https://b.example/", 6),
         ] {
             add_recent(&mut pages, address, visits);
-            pages.add_page(address, "A page", visits * 10);
+            pages.add(address, "A page", visits * 10);
         }
-        pages.add_page("https://c.example/", "Old", 7);
+        pages.add("https://c.example/", "Old", 7);
         let text = pages.into_markdown().expect("there are visits");
         let expected = "### Most Active (Last 7 Days)\n\n- b.example (6)\n- a.example (5)\n\n\
             ### Long-term Interests (All-time, excluding recent)\n\n- c.example (7)\n\n\
@@ -163,12 +163,12 @@ mod tests {
                 100 - host,
             );
             for page in 0..40 {
-                pages.add_page(
+                pages.add(
                     &format!("https://recent{host:03}.example/"),
                     &format!("Title {page}"),
                     3,
                 );
-                pages.add_page(
+                pages.add(
                     &format!("https://old{host:03}.example/"),
                     &format!("Title {page}"),
                     3,
@@ -191,7 +191,7 @@ mod tests {
         let mut pages = VisitedPages::default();
         for address in ["https://login.example.com/", "https://example.com/login"] {
             add_recent(&mut pages, address, 9);
-            pages.add_page(address, "Sign in as anna", 9);
+            pages.add(address, "Sign in as anna", 9);
         }
         assert_eq!(pages.into_markdown(), None);
     }
@@ -206,7 +206,7 @@ mod tests {
         ] {
             let address = format!("https://{host}.example/");
             add_recent(&mut pages, &address, visits);
-            pages.add_page(&address, title, visits);
+            pages.add(&address, title, visits);
         }
         let text = filter_low_signal(&pages.into_markdown().expect("there are visits"));
         let expected = "### Most Active (Last 7 Days)\n\n- often.example (10)\n\n\
@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn titles_that_differ_in_case_are_one() {
         let mut pages = VisitedPages::default();
-        pages.add_page("https://a.example/1", "Rust Book", 2);
-        pages.add_page("https://a.example/2", "rust book", 3);
+        pages.add("https://a.example/1", "Rust Book", 2);
+        pages.add("https://a.example/2", "rust book", 3);
         let text = pages.into_markdown().expect("there are visits");
         assert!(
             text.ends_with("#### a.example\n\n- Rust Book (5)"),

@@ -56,7 +56,7 @@ impl CallRecordStore {
     ///
     /// # Errors
     /// The system's.
-    pub fn append_record(&self, record: &CallRecord, now_ms: i64) -> io::Result<()> {
+    pub fn append(&self, record: &CallRecord, now_ms: i64) -> io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
         let _alone = self.writing.lock();
@@ -115,7 +115,7 @@ impl CallRecordStore {
     ///
     /// # Errors
     /// The system's.
-    pub fn find_record(&self, request: &str, ended_at_ms: i64) -> io::Result<Option<CallRecord>> {
+    pub fn find(&self, request: &str, ended_at_ms: i64) -> io::Result<Option<CallRecord>> {
         // A call that ends just before midnight may be recorded just after it.
         for day in [ended_at_ms, ended_at_ms + MS_PER_DAY] {
             let found = find_in_file(&self.dir.join(day_file_name(day)), request)?;
@@ -176,14 +176,14 @@ mod tests {
         let day = |n: i64| n * MS_PER_DAY + 5;
         for n in 0..10 {
             store
-                .append_record(&record(&format!("r{n}")), day(n))
+                .append(&record(&format!("r{n}")), day(n))
                 .expect("written");
         }
         let kept = |n: i64| {
-            let found = store.find_record(&format!("r{n}"), day(n)).expect("read");
+            let found = store.find(&format!("r{n}"), day(n)).expect("read");
             found.is_some_and(|found| found == record(&format!("r{n}")))
         };
-        assert!((0..10).all(kept) && store.find_record("r", day(1)).expect("read").is_none());
+        assert!((0..10).all(kept) && store.find("r", day(1)).expect("read").is_none());
         store.remove_expired(None).expect("nothing to remove");
         assert!((0..10).all(kept), "nobody knows the time");
         store.remove_expired(Some(day(9))).expect("removed");
@@ -202,9 +202,9 @@ mod tests {
         let store = CallRecordStore::in_folder(folder.path().to_owned());
         let path = folder.path().join(day_file_name(0));
         std::fs::write(path, "{\"requestId\":\"torn").expect("written");
-        store.append_record(&record("r"), 0).expect("written");
+        store.append(&record("r"), 0).expect("written");
         // Also if it is looked for on the day before.
-        let found = store.find_record("r", -1).expect("read");
+        let found = store.find("r", -1).expect("read");
         assert_eq!(found, Some(record("r")));
     }
 }

@@ -88,7 +88,7 @@ pub struct LineIndex {
 
 impl LineIndex {
     /// Returns the number of lines, if the file was scanned to its end.
-    pub fn known_line_count(&self, size: u64) -> Option<u64> {
+    pub fn known_count(&self, size: u64) -> Option<u64> {
         (self.scanned >= size).then(|| self.newlines + u64::from(size > 0 && !self.ends_in_newline))
     }
 
@@ -104,7 +104,7 @@ impl LineIndex {
     }
 
     /// Returns the number of whole lines seen.
-    pub fn seen_line_count(&self) -> u64 {
+    pub fn seen_count(&self) -> u64 {
         self.newlines
     }
 
@@ -118,7 +118,7 @@ impl LineIndex {
     }
 
     /// Returns the offset at which a line (from 1) begins.
-    pub fn find_line(&mut self, scan: &LineScan<'_>, line: u64) -> Result<u64, LineMiss> {
+    pub fn find(&mut self, scan: &LineScan<'_>, line: u64) -> Result<u64, LineMiss> {
         let target = line.saturating_sub(1);
         if target == 0 {
             return if scan.size == 0 {
@@ -317,12 +317,12 @@ mod tests {
             let mut index = LineIndex::default();
             for at in [starts.len() / 2, 0, starts.len().saturating_sub(1)] {
                 if let Some(start) = starts.get(at) {
-                    prop_assert_eq!(index.find_line(&scan, at as u64 + 1).unwrap(), *start);
+                    prop_assert_eq!(index.find(&scan, at as u64 + 1).unwrap(), *start);
                     let back = (starts.len() - at) as u64;
                     prop_assert_eq!(find_last_lines(&scan, back, u64::MAX).unwrap(), Some((*start, back)));
                 }
             }
-            prop_assert!(matches!(index.find_line(&scan, starts.len() as u64 + 1), Err(LineMiss::PastEnd)));
+            prop_assert!(matches!(index.find(&scan, starts.len() as u64 + 1), Err(LineMiss::PastEnd)));
             prop_assert_eq!(index.count_to_end(&scan).unwrap(), starts.len() as u64);
         }
     }
@@ -382,18 +382,18 @@ mod tests {
             let scan = LineScan { file: &file, size, reach: u64::MAX, feed, is_hashed: false, cancel: &cancel };
             let mut index = LineIndex::default();
             for at in [starts.len() - 1, starts.len() / 2, 0] {
-                prop_assert_eq!(index.find_line(&scan, at as u64 + 1).unwrap(), starts[at]);
+                prop_assert_eq!(index.find(&scan, at as u64 + 1).unwrap(), starts[at]);
                 let back = (starts.len() - at) as u64;
                 if size.is_multiple_of(feed.code_unit_bytes()) {
                     prop_assert_eq!(find_last_lines(&scan, back, u64::MAX).unwrap(), Some((starts[at], back)));
                 }
             }
-            prop_assert!(matches!(index.find_line(&scan, starts.len() as u64 + 1), Err(LineMiss::PastEnd)));
+            prop_assert!(matches!(index.find(&scan, starts.len() as u64 + 1), Err(LineMiss::PastEnd)));
             prop_assert_eq!(index.count_to_end(&scan).unwrap(), starts.len() as u64);
             let near = LineScan { reach: 64 << 20, ..scan };
             let mut index = LineIndex::default();
             for (at, start) in starts.iter().enumerate().filter(|(_, start)| **start > near.reach + STEP_BYTES) {
-                prop_assert!(matches!(index.find_line(&near, at as u64 + 1), Err(LineMiss::TooFar)), "{}", start);
+                prop_assert!(matches!(index.find(&near, at as u64 + 1), Err(LineMiss::TooFar)), "{}", start);
             }
         }
     }
@@ -433,7 +433,7 @@ mod tests {
         let before = read_here();
         let mut index = LineIndex::default();
         for at in [30_000, 50_001] {
-            assert_eq!(index.find_line(&scan, at as u64 + 1).unwrap(), starts[at]);
+            assert_eq!(index.find(&scan, at as u64 + 1).unwrap(), starts[at]);
         }
         assert_eq!(index.count_to_end(&scan).unwrap(), starts.len() as u64);
         assert_eq!(find_last_lines(&scan, 2, 1 << 30).unwrap(), None);
@@ -473,8 +473,8 @@ mod tests {
                 .rposition(|byte| *byte == b'\n')
                 .unwrap() as u64
                 + 1;
-            assert_eq!(index.find_line(&scan, lines).unwrap(), last);
-            assert_eq!(index.find_line(&scan, 600_000).unwrap(), 2 * 599_999);
+            assert_eq!(index.find(&scan, lines).unwrap(), last);
+            assert_eq!(index.find(&scan, 600_000).unwrap(), 2 * 599_999);
         }
     }
 
@@ -491,13 +491,13 @@ mod tests {
             cancel: &cancel,
         };
         assert!(matches!(
-            LineIndex::default().find_line(&scan, 2),
+            LineIndex::default().find(&scan, 2),
             Err(LineMiss::TooFar)
         ));
         assert_eq!(find_last_lines(&scan, 2, 1 << 20).unwrap(), None);
         cancel.cancel();
         assert!(matches!(
-            LineIndex::default().find_line(&scan, 2),
+            LineIndex::default().find(&scan, 2),
             Err(LineMiss::Cancelled)
         ));
     }

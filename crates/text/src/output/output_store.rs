@@ -72,7 +72,7 @@ impl OutputStore {
     /// Starts storing a request's `n`-th output, replacing one from an earlier run.
     pub fn create_spool(&self, request: &RequestId, n: u32) -> io::Result<OutputSpool> {
         let handle = Self::handle_for(request, n);
-        let path = self.output_path(&handle);
+        let path = self.path(&handle);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -100,7 +100,7 @@ impl OutputStore {
         n: u32,
     ) -> io::Result<Option<(OutputSpool, impl io::Read + use<>)>> {
         let handle = Self::handle_for(request, n);
-        let path = self.output_path(&handle);
+        let path = self.path(&handle);
         let so_far = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -122,19 +122,19 @@ impl OutputStore {
         spool.write(text.as_bytes());
         spool.flush();
         let refused = match spool.stopped.take() {
-            None | Some(SpoolStop::Limit(_)) => return Ok(spool.spool_handle().clone()),
+            None | Some(SpoolStop::Limit(_)) => return Ok(spool.handle().clone()),
             Some(SpoolStop::StoreFull(reason)) => {
                 io::Error::new(io::ErrorKind::QuotaExceeded, reason)
             }
             Some(SpoolStop::Failed(error)) => error,
         };
-        let _ = std::fs::remove_file(self.output_path(spool.spool_handle()));
+        let _ = std::fs::remove_file(self.path(spool.handle()));
         Err(refused)
     }
 
     /// Keeps a whole text under the first of the request's numbers that is free.
     pub fn store_next_text(&self, request: &RequestId, text: &str) -> io::Result<OutputHandle> {
-        let taken = |n: &u32| self.output_path(&Self::handle_for(request, *n)).exists();
+        let taken = |n: &u32| self.path(&Self::handle_for(request, *n)).exists();
         let free = (0..1_000)
             .find(|n| !taken(n))
             .ok_or(io::ErrorKind::AlreadyExists)?;
@@ -142,7 +142,7 @@ impl OutputStore {
     }
 
     /// Opens a kept output by the handle that a model wrote.
-    pub fn find_output(&self, handle: &str) -> Result<StoredOutput, FindOutputError> {
+    pub fn find(&self, handle: &str) -> Result<StoredOutput, FindOutputError> {
         let handle = OutputHandle::parse(handle.trim()).ok_or(FindOutputError::Malformed)?;
         if let Some(reason) = self
             .shared
@@ -152,7 +152,7 @@ impl OutputStore {
         {
             return Err(FindOutputError::NotKept(reason.to_owned()));
         }
-        match File::open(self.output_path(&handle)) {
+        match File::open(self.path(&handle)) {
             Ok(file) => Ok(StoredOutput::new(handle, file, self.shared.indexes.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FindOutputError::Unknown),
             Err(error) => Err(FindOutputError::Io(error)),
@@ -161,18 +161,14 @@ impl OutputStore {
 
     /// Returns the last characters of an output, from the start of a line where that leaves enough. `None` if nothing
     /// was stored. Used to report the output of a call that was cut off.
-    pub fn tail_of_output(
-        &self,
-        handle: &OutputHandle,
-        max_chars: usize,
-    ) -> io::Result<Option<String>> {
+    pub fn tail(&self, handle: &OutputHandle, max_chars: usize) -> io::Result<Option<String>> {
         self.open_if_stored(handle)?
             .map(|mut kept| kept.read_tail_text(max_chars))
             .transpose()
     }
 
     /// A kept output within a budget, with its own handle in the marker; none where nothing was kept.
-    pub fn clip_output(
+    pub fn clip(
         &self,
         handle: &OutputHandle,
         budget: TextBudget,
@@ -197,7 +193,7 @@ impl OutputStore {
     }
 
     fn open_if_stored(&self, handle: &OutputHandle) -> io::Result<Option<StoredOutput>> {
-        match self.find_output(handle.as_str()) {
+        match self.find(handle.as_str()) {
             Ok(kept) => Ok(Some(kept)),
             Err(
                 FindOutputError::Unknown | FindOutputError::Malformed | FindOutputError::NotKept(_),
@@ -206,7 +202,7 @@ impl OutputStore {
         }
     }
 
-    fn output_path(&self, handle: &OutputHandle) -> PathBuf {
+    fn path(&self, handle: &OutputHandle) -> PathBuf {
         self.shared.dir.join(handle.as_str())
     }
 }

@@ -20,12 +20,12 @@ pub struct MaskedRanges {
 impl MaskedRanges {
     /// Extends the part to include the masked texts that it begins or ends within.
     pub fn extend_to_whole(&self, part: Range<usize>) -> Range<usize> {
-        let (start, end) = (self.range_across(part.start), self.range_across(part.end));
+        let (start, end) = (self.across(part.start), self.across(part.end));
         start.map_or(part.start, |place| place.start)..end.map_or(part.end, |place| place.end)
     }
 
     /// The place that a cut at `at` would go through.
-    fn range_across(&self, at: usize) -> Option<&Range<usize>> {
+    fn across(&self, at: usize) -> Option<&Range<usize>> {
         let after = self.ranges.partition_point(|place| place.start < at);
         self.ranges[..after].last().filter(|place| at < place.end)
     }
@@ -74,13 +74,13 @@ impl SecretBoundaries {
     pub fn cut_end_before(&self, bytes: &[u8], at: usize, at_end: bool) -> usize {
         let standing = self.masked_ranges(bytes, at_end);
         let at = at.min(standing.decided_bytes);
-        standing.range_across(at).map_or(at, |place| place.start)
+        standing.across(at).map_or(at, |place| place.start)
     }
 
     /// The beginning of a part that begins at `at`: later where it would begin within one.
     pub fn cut_start_after(&self, bytes: &[u8], at: usize) -> usize {
         self.masked_ranges(bytes, true)
-            .range_across(at)
+            .across(at)
             .map_or(at, |place| place.end)
     }
 

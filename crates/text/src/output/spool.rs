@@ -58,7 +58,7 @@ impl OutputSpool {
     }
 
     /// The handle under which the output will be found.
-    pub fn spool_handle(&self) -> &OutputHandle {
+    pub fn handle(&self) -> &OutputHandle {
         &self.handle
     }
 
@@ -85,7 +85,7 @@ impl OutputSpool {
                 self.stopped = Some(SpoolStop::Limit(format!(
                     "only the first {limit} of the output are kept"
                 )));
-                self.record_spool_stop();
+                self.record_stop();
             }
         }
     }
@@ -125,7 +125,7 @@ impl OutputSpool {
     }
 
     /// Records the reason for later readers of the output.
-    fn record_spool_stop(&self) {
+    fn record_stop(&self) {
         let Some(reason) = self.keep_stop_reason() else {
             return;
         };
@@ -173,7 +173,7 @@ impl OutputSpool {
         } else {
             return;
         }
-        self.record_spool_stop();
+        self.record_stop();
     }
 }
 

@@ -176,15 +176,11 @@ impl StoredOutput {
     }
 
     /// The lines from number `from` (1-based) on.
-    pub fn read_output_window(
-        &mut self,
-        from: u64,
-        window: OutputWindow,
-    ) -> io::Result<OutputPage> {
+    pub fn read_window(&mut self, from: u64, window: OutputWindow) -> io::Result<OutputPage> {
         let from = from.max(1);
         let mut index = self.indexes.find_index(&self.handle);
         let totals = self.count_lines(&mut index)?;
-        let start = match index.find_line(&self.file.line_scan()?, from) {
+        let start = match index.find(&self.file.line_scan()?, from) {
             Err(LineMiss::PastEnd) => {
                 return Ok(OutputPage {
                     lines: Vec::new(),

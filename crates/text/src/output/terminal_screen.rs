@@ -34,7 +34,7 @@ impl TerminalScreen {
     }
 
     /// Returns the visible lines without trailing blanks. Lines that the terminal wrapped are joined.
-    pub fn screen_text(&self) -> String {
+    pub fn text(&self) -> String {
         let lines = self.terminal.screen().text();
         let used = lines
             .iter()
@@ -145,7 +145,7 @@ mod tests {
             for part in &parts {
                 screen.draw_text(part);
             }
-            prop_assert!(screen.screen_text().lines().count() <= usize::from(rows));
+            prop_assert!(screen.text().lines().count() <= usize::from(rows));
         }
     }
 
@@ -185,9 +185,9 @@ mod tests {
             .map(|line| screen.draw_text(&format!("line {line}\r\n")))
             .collect();
         assert_eq!(off, "line 1\nline 2\nline 3\nline 4\n");
-        assert_eq!(screen.screen_text(), "line 5\nline 6");
+        assert_eq!(screen.text(), "line 5\nline 6");
         assert_eq!(screen.draw_text("\x1b[H\x1b[2Jfresh"), "");
-        assert_eq!(screen.screen_text(), "fresh");
+        assert_eq!(screen.text(), "fresh");
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let mut screen = TerminalScreen::new(5, 2);
         let off = screen.draw_text("abcdefgh\r\n1\r\n2\r\n");
         assert_eq!(
-            (off.as_str(), screen.screen_text().as_str()),
+            (off.as_str(), screen.text().as_str()),
             ("abcdefgh\n1\n", "2")
         );
     }
@@ -204,15 +204,15 @@ mod tests {
     fn the_alternate_screen_hides_the_other_until_it_is_left() {
         let mut screen = TerminalScreen::new(20, 4);
         screen.draw_text("before\r\n\x1b[?1049h\x1b[2;3Hin it");
-        assert_eq!(screen.screen_text(), "\n  in it");
+        assert_eq!(screen.text(), "\n  in it");
         screen.draw_text("\x1b[?1049lafter");
-        assert_eq!(screen.screen_text(), "before\nafter");
+        assert_eq!(screen.text(), "before\nafter");
     }
 
     #[test]
     fn wide_characters_keep_their_places() {
         let mut screen = TerminalScreen::new(10, 2);
         screen.draw_text("日本\x1b[1;5Hx\x1b[2;1H😀é");
-        assert_eq!(screen.screen_text(), "日本x\n😀é");
+        assert_eq!(screen.text(), "日本x\n😀é");
     }
 }

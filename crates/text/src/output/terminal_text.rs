@@ -111,7 +111,7 @@ impl TerminalTextCleaner {
         loop {
             let stop = controls.next(bytes, at);
             if stop > at {
-                self.append_plain_text(&piece[at..stop], out);
+                self.append_plain(&piece[at..stop], out);
             }
             at = stop + 1;
             match bytes.get(stop) {
@@ -141,7 +141,7 @@ impl TerminalTextCleaner {
 
     /// Takes text without anything to remove.
     #[inline]
-    fn append_plain_text(&mut self, text: &str, out: &mut String) {
+    fn append_plain(&mut self, text: &str, out: &mut String) {
         if self.has_returned {
             self.has_returned = false;
             if !text.starts_with('\n') {

@@ -105,7 +105,7 @@ impl Masker {
         let SecretMatches {
             ranges: places,
             decided,
-        } = known.find_secrets(bytes, at_end);
+        } = known.find(bytes, at_end);
         let mut from = 0;
         for place in places.iter().take_while(|place| place.end <= decided) {
             out.extend_from_slice(&bytes[from..place.start]);

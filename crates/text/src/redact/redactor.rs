@@ -138,7 +138,7 @@ impl Redactor {
     /// Masks only secrets, for text that the owner alone sees.
     pub fn mask_secrets<'t>(&self, text: &'t str) -> (Cow<'t, str>, u64) {
         let known = self.current_set();
-        let places = known.find_secrets(text.as_bytes(), true).ranges;
+        let places = known.find(text.as_bytes(), true).ranges;
         if places.is_empty() {
             return (Cow::Borrowed(text), 0);
         }
@@ -161,7 +161,7 @@ impl Redactor {
     /// Returns the ranges of known values in order, and the offset up to which further bytes cannot change them. Set
     /// `at_end` if no bytes follow.
     pub fn secret_ranges(&self, bytes: &[u8], at_end: bool) -> (Vec<Range<usize>>, usize) {
-        let found = self.current_set().find_secrets(bytes, at_end);
+        let found = self.current_set().find(bytes, at_end);
         let Some(people) = self.current_people() else {
             return (found.ranges, found.decided);
         };

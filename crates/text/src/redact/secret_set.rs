@@ -68,7 +68,7 @@ impl SecretSet {
 
     /// Finds every known value, plain and with escape sequences within it. The result does not depend on how a text
     /// was cut into chunks: further bytes cannot change the part before `decided`. Set `at_end` if no bytes follow.
-    pub fn find_secrets(&self, bytes: &[u8], at_end: bool) -> SecretMatches {
+    pub fn find(&self, bytes: &[u8], at_end: bool) -> SecretMatches {
         let Some(finder) = &self.finder else {
             return SecretMatches {
                 ranges: Vec::new(),
@@ -208,8 +208,8 @@ mod tests {
         ) {
             let known = SecretSet::default().with_encodings(forms.into_iter().collect());
             prop_assert!(!known.has_escapes);
-            let found = known.find_secrets(text.as_bytes(), at_end);
-            let all = SecretSet { has_escapes: true, ..known }.find_secrets(text.as_bytes(), at_end);
+            let found = known.find(text.as_bytes(), at_end);
+            let all = SecretSet { has_escapes: true, ..known }.find(text.as_bytes(), at_end);
             let decided = all.decided;
             prop_assert_eq!(found.decided, decided);
             let until = |found: SecretMatches| {
@@ -223,7 +223,7 @@ mod tests {
     fn a_value_with_the_beginning_of_a_sequence_in_it_is_found() {
         let known = SecretSet::default().with_encodings(vec!["ab\x1b[31mcd".to_owned()]);
         assert_eq!(
-            known.find_secrets(b"x ab\x1b[31mcd y", true).ranges,
+            known.find(b"x ab\x1b[31mcd y", true).ranges,
             [Range { start: 2, end: 11 }]
         );
     }

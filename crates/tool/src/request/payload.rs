@@ -53,7 +53,7 @@ impl<'a> ResultPayload<'a> {
         }
     }
 
-    pub(super) fn to_payload_json(&self) -> String {
+    pub(super) fn to_json(&self) -> String {
         serde_json::to_string(self).expect("every key is a string and no serializer here fails")
     }
 }

@@ -373,8 +373,7 @@ impl PayloadWriter<'_> {
     }
 
     fn payload_text(&self, answer: PayloadAnswer<'_>) -> String {
-        ResultPayload::new(self.sealing.tool.as_str(), self.kind, answer, &self.meta)
-            .to_payload_json()
+        ResultPayload::new(self.sealing.tool.as_str(), self.kind, answer, &self.meta).to_json()
     }
 }
 

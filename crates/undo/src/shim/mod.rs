@@ -36,7 +36,7 @@ impl ActiveShim {
     }
 
     /// Runs the shim and returns its exit code. `env_text` is the value of [`VARIABLE`], `search_path` the PATH.
-    pub fn run_shim(
+    pub fn run(
         self,
         args: &[OsString],
         env_text: Option<&OsStr>,

@@ -56,7 +56,7 @@ impl RemovalRun<'_> {
             let mut used = self.used;
             let plans: Vec<RemovalPlan> = paths
                 .iter()
-                .map(|path| self.plan_removal(path, &mut used))
+                .map(|path| self.plan(path, &mut used))
                 .collect();
             let lines: Vec<ManifestLine> = plans
                 .iter()

@@ -79,7 +79,7 @@ pub(super) struct PlannedMove {
 
 impl RemovalRun<'_> {
     /// Decides how a path is removed, and counts the bytes that go to the trash.
-    pub fn plan_removal(&mut self, path: &Path, used: &mut UsedQuota) -> RemovalPlan {
+    pub fn plan(&mut self, path: &Path, used: &mut UsedQuota) -> RemovalPlan {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
             Err(cause) if self.request.force && is_not_found(&cause) => return RemovalPlan::Skip,

@@ -109,12 +109,12 @@ impl CallsFolder {
         let create = || {
             let path = folder.join(uuid::Uuid::new_v4().simple().to_string());
             fs::create_dir_all(&path)?;
-            Self::lock_folder(path)
+            Self::lock(path)
         };
         create().or_else(|_| create())
     }
 
-    fn lock_folder(path: PathBuf) -> io::Result<Self> {
+    fn lock(path: PathBuf) -> io::Result<Self> {
         let lock = open_lock_file(&path.join(LOCK))?;
         lock.try_lock()?;
         // Another process may have removed the folder in between.
@@ -126,14 +126,14 @@ impl CallsFolder {
     pub fn take_over_abandoned(folder: &Path) -> Vec<Self> {
         let paths = fs::read_dir(folder).into_iter().flatten().flatten();
         paths
-            .filter_map(|entry| Self::lock_folder(entry.path()).ok())
+            .filter_map(|entry| Self::lock(entry.path()).ok())
             .collect()
     }
 
     /// Returns whether a process that lives takes snapshots.
     pub fn is_any_in_use(folder: &Path) -> bool {
         let mut paths = fs::read_dir(folder).into_iter().flatten().flatten();
-        paths.any(|entry| Self::lock_folder(entry.path()).is_err())
+        paths.any(|entry| Self::lock(entry.path()).is_err())
     }
 
     fn record_file(&self, request: &RequestId) -> PathBuf {

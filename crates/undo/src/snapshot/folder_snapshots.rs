@@ -84,7 +84,7 @@ impl FolderSnapshots {
         };
         for (number, folder) in self.folders.iter().enumerate() {
             if folder.is_there()
-                && let Err(cause) = self.read_folder(number, None, &mut lock)
+                && let Err(cause) = self.read(number, None, &mut lock)
             {
                 let top = folder.top.display();
                 tracing::debug!(%top, %cause, "there is no first snapshot");
@@ -107,7 +107,7 @@ impl FolderSnapshots {
         for (number, folder) in folders.filter(|(_, folder)| folder.is_there()) {
             let name = format!("{}-{number}.tree", request.as_str());
             let tree_file = calls.tree_file(&name);
-            let (tree, named) = match self.read_folder(number, Some(&tree_file), &mut lock) {
+            let (tree, named) = match self.read(number, Some(&tree_file), &mut lock) {
                 Ok(tree) => (Some(tree), Ok(name)),
                 Err(cause) => (None, Err(cause.to_string())),
             };
@@ -160,7 +160,7 @@ impl FolderSnapshots {
         for (start, (number, before)) in call.start.folders.iter().zip(&call.trees) {
             let after = match before {
                 Some(before) => self
-                    .read_folder(*number, None, &mut lock)
+                    .read(*number, None, &mut lock)
                     .map(|after| (Arc::clone(before), after))
                     .map_err(|cause| cause.to_string()),
                 None => Err(start.tree.clone().err().unwrap_or_default()),
@@ -234,7 +234,7 @@ impl FolderSnapshots {
 
     /// Reads a folder, unless it is known to hold too much for a snapshot. Its names and sizes are counted before the
     /// first file is read.
-    fn read_folder(
+    fn read(
         &self,
         number: usize,
         call_tree: Option<&Path>,
@@ -357,7 +357,7 @@ impl FolderSnapshots {
     /// Adds these lines to the manifest of a call, all or none.
     fn write_manifest(&self, start: &CallStart, lines: Vec<ManifestLine>) -> io::Result<()> {
         let file = self.manifest_file(&start.request);
-        self.trash.with_trash_lock(|| {
+        self.trash.with_lock(|| {
             let mut all = manifest::read_lines::<ManifestLine>(&file)?;
             if all.is_empty() {
                 all.push(ManifestLine::Begun {

@@ -45,7 +45,7 @@ impl TrackedPaths {
     }
 
     /// Returns whether the repository tracks this file, or something in this folder.
-    pub fn have_path(&self, path: &Path, is_folder: bool) -> bool {
+    pub fn contains(&self, path: &Path, is_folder: bool) -> bool {
         let Ok(below) = path.strip_prefix(&self.folder) else {
             return false;
         };

@@ -39,7 +39,7 @@ impl Trash {
     /// Lets go of the oldest requests with snapshots, until half of what requests may use beside the trees is free.
     #[cfg(target_os = "linux")]
     pub(super) fn free_snapshot_room(&self) -> io::Result<()> {
-        self.with_trash_lock(|| {
+        self.with_lock(|| {
             let snapshots = SnapshotUse::measure(self)?;
             if snapshots.lock.is_none() {
                 return Ok(());

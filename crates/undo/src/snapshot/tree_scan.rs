@@ -170,7 +170,7 @@ impl<'a> TreeScan<'a> {
             while earlier.next_if(|node| node.name < name).is_some() {}
             let known = earlier.next_if(|node| node.name == name);
             path.push(&name);
-            let node = self.scan_entry(opened, path, (name, kind), known, depth, only_tracked);
+            let node = self.visit_entry(opened, path, (name, kind), known, depth, only_tracked);
             path.pop();
             nodes.extend(node?);
         }
@@ -197,7 +197,7 @@ impl<'a> TreeScan<'a> {
     }
 
     /// Reads one entry; `None` if it is gone, or not to be covered nor named.
-    fn scan_entry(
+    fn visit_entry(
         &mut self,
         folder: &OwnedFd,
         path: &mut PathBuf,
@@ -365,6 +365,6 @@ impl<'a> TreeScan<'a> {
     /// Returns whether a repository tracks this file, or something in this folder.
     fn is_tracked(&self, path: &Path, is_folder: bool) -> bool {
         let repository = self.tracked.last();
-        repository.is_some_and(|tracked| tracked.have_path(path, is_folder))
+        repository.is_some_and(|tracked| tracked.contains(path, is_folder))
     }
 }

@@ -35,7 +35,7 @@ impl Trash {
         }
         make_made_folder(folder)?;
         let request = RequestId::new();
-        let proof = self.proofs.make_proof(&self.home, &request)?;
+        let proof = self.proofs.make(&self.home, &request)?;
         let begun = ManifestLine::Begun {
             request,
             tool: format!("undo {}", entry.request),

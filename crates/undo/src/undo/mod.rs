@@ -87,7 +87,7 @@ impl Trash {
         is_dry_run: bool,
     ) -> Result<UndoReport, UndoError> {
         self.finish_abandoned_snapshots();
-        let _lock = self.lock_trash()?;
+        let _lock = self.lock()?;
         self.collect_from_commands()?;
         let all = self.list_entries_locked()?;
         let running = self.list_running_calls();
@@ -136,16 +136,16 @@ impl Trash {
         if entry.was_begun && !is_dry_run {
             leftovers::remove_leftovers(workspace, &coverage);
         }
-        plan.plan_removals(&coverage);
-        plan.plan_snapshot_changes(&coverage);
-        plan.plan_changes();
+        plan.add_removals(&coverage);
+        plan.add_snapshot_changes(&coverage);
+        plan.add_changes();
         plan.add_snapshot_notes(&coverage);
         plan.add_notes_on_others(&coverage, &running);
         let made = (
             plan.made_folder.clone(),
             std::mem::take(&mut plan.made_items),
         );
-        let (steps, lines) = plan.check_plan()?;
+        let (steps, lines) = plan.check()?;
         if !is_dry_run {
             self.log_undo(entry, true)?;
             self.record_made(entry, &made.0, made.1)?;
@@ -238,7 +238,7 @@ struct UndoPlan<'a> {
 
 impl UndoPlan<'_> {
     /// Returns the steps and their descriptions, if nothing is in the way.
-    fn check_plan(mut self) -> Result<(Vec<UndoStep>, Vec<String>), UndoError> {
+    fn check(mut self) -> Result<(Vec<UndoStep>, Vec<String>), UndoError> {
         let request = self.entry.request.clone();
         if self.steps.is_empty() {
             self.faults.append(&mut self.lost);
@@ -255,7 +255,7 @@ impl UndoPlan<'_> {
     }
 
     /// Plans the undo of changes by file tools.
-    fn plan_changes(&mut self) {
+    fn add_changes(&mut self) {
         let changes = sum_file_changes(self.entry);
         // Where the content is not kept, another path of the request may have it.
         let source_of = |change: &NetChange| {
@@ -267,20 +267,20 @@ impl UndoPlan<'_> {
         let mut moved: Vec<&Path> = Vec::new();
         for change in &changes {
             if let Some(source) = source_of(change)
-                && self.plan_move_back(change, source)
+                && self.add_move_back(change, source)
             {
                 moved.push(&source.path);
             }
         }
         for change in &changes {
             if source_of(change).is_none() && !moved.contains(&change.path.as_path()) {
-                self.plan_change(change);
+                self.add_change(change);
             }
         }
     }
 
     /// Plans that a file goes back where it was; whether the path that it went to is dealt with thereby.
-    fn plan_move_back(&mut self, change: &NetChange, source: &NetChange) -> bool {
+    fn add_move_back(&mut self, change: &NetChange, source: &NetChange) -> bool {
         let (Some(to), Some(at)) = (
             self.find_workspace_path(&change.path),
             self.find_workspace_path(&source.path),
@@ -288,10 +288,7 @@ impl UndoPlan<'_> {
             return false;
         };
         let is_moved = |state: &PathState| matches!(state, PathState::File { sha256, .. } if Some(sha256) == source.after.as_ref());
-        match (
-            PathState::read_path_state(&to),
-            PathState::read_path_state(&at),
-        ) {
+        match (PathState::read(&to), PathState::read(&at)) {
             (found, PathState::Absent) if is_moved(&found) => {}
             (PathState::Absent, found) if is_moved(&found) => {
                 self.lines.push(format!(
@@ -307,11 +304,11 @@ impl UndoPlan<'_> {
         true
     }
 
-    fn plan_change(&mut self, change: &NetChange) {
+    fn add_change(&mut self, change: &NetChange) {
         let Some(path) = self.find_workspace_path(&change.path) else {
             return;
         };
-        let state = PathState::read_path_state(&path);
+        let state = PathState::read(&path);
         let (sha256, mode) = match &state {
             PathState::Absent => (None, None),
             PathState::File { sha256, mode } => (Some(sha256), *mode),

@@ -22,7 +22,7 @@ const MAX_COMMAND_CHARS: usize = 200;
 
 impl UndoPlan<'_> {
     /// Plans what commands removed, the last first: what a folder held that was removed after it finds its folder again.
-    pub(super) fn plan_removals(&mut self, coverage: &SnapshotCoverage) {
+    pub(super) fn add_removals(&mut self, coverage: &SnapshotCoverage) {
         let records = self.entry.records.iter().filter(|record| !record.is_undone);
         let RemovedPaths {
             first,
@@ -49,7 +49,7 @@ impl UndoPlan<'_> {
         }
         for removed in first.into_iter().rev() {
             if coverage.choose_return(&removed) == ReturnBy::Snapshot {
-                self.plan_uncovered_parts(&removed, coverage);
+                self.add_uncovered_parts(&removed, coverage);
                 continue;
             }
             let RemovedPath { path, what, .. } = removed;
@@ -69,9 +69,9 @@ impl UndoPlan<'_> {
             }
             match (what, self.find_returning_around(path.absolute_path())) {
                 (RemovedThing::Kept(removed), Some((item, place))) => {
-                    self.plan_within(&path, place, &item, removed);
+                    self.add_within(&path, place, &item, removed);
                 }
-                (RemovedThing::Kept(removed), None) => self.plan_return(&path, removed),
+                (RemovedThing::Kept(removed), None) => self.add_return(&path, removed),
                 (RemovedThing::Lost, around) => {
                     let place = around.map_or_else(|| path.clone(), |(_, place)| place);
                     if place
@@ -87,7 +87,7 @@ impl UndoPlan<'_> {
     }
 
     /// Plans the return of what git ignores in a folder that a snapshot brings back.
-    fn plan_uncovered_parts(&mut self, removed: &RemovedPath, coverage: &SnapshotCoverage) {
+    fn add_uncovered_parts(&mut self, removed: &RemovedPath, coverage: &SnapshotCoverage) {
         for (path, item) in coverage.list_uncovered_parts(removed) {
             let Some(path) = self.find_workspace_path(&path) else {
                 continue;
@@ -108,7 +108,7 @@ impl UndoPlan<'_> {
     }
 
     /// Plans the return of an item to its path.
-    fn plan_return(&mut self, path: &WorkspacePath, removed: RemovedContent) {
+    fn add_return(&mut self, path: &WorkspacePath, removed: RemovedContent) {
         // What is in a folder that comes back is what it had.
         let is_within = path
             .absolute_path()
@@ -120,7 +120,7 @@ impl UndoPlan<'_> {
         }
         match (path.file_metadata(), &removed) {
             (Err(cause), _) if cause.kind() == io::ErrorKind::NotFound => {
-                let step = self.plan_bring_back(path, removed, path.clone(), None);
+                let step = self.add_bring_back(path, removed, path.clone(), None);
                 self.steps.push(step);
             }
             // An undo or a removal was cut off between a copy and the end of the original.
@@ -139,7 +139,7 @@ impl UndoPlan<'_> {
     /// comes back in one step, wherever this is cut off. What lies there is newer: the request had made it after it had
     /// removed this, and then removed what is around it. It is kept as long as the request is; its place says that this
     /// one's place was cleared, also to an undo that goes on with this one.
-    fn plan_within(
+    fn add_within(
         &mut self,
         path: &WorkspacePath,
         place: WorkspacePath,
@@ -154,7 +154,7 @@ impl UndoPlan<'_> {
         {
             return;
         }
-        let step = self.plan_bring_back(path, removed, place, Some(newer).filter(|_| !was_cleared));
+        let step = self.add_bring_back(path, removed, place, Some(newer).filter(|_| !was_cleared));
         // Before the item that it is put into comes back.
         let is_around = |step: &UndoStep| matches!(step, UndoStep::BringBack { removed: RemovedContent::Item(other), .. } if other == item);
         let at = self
@@ -177,7 +177,7 @@ impl UndoPlan<'_> {
         Some((item.clone(), found))
     }
 
-    fn plan_bring_back(
+    fn add_bring_back(
         &mut self,
         path: &WorkspacePath,
         removed: RemovedContent,

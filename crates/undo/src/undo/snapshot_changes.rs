@@ -31,7 +31,7 @@ struct StepGroups {
 impl UndoPlan<'_> {
     /// Plans the undo of what the snapshots of the call show. The steps for what comes out of the trash are there
     /// already.
-    pub(super) fn plan_snapshot_changes(&mut self, coverage: &SnapshotCoverage) {
+    pub(super) fn add_snapshot_changes(&mut self, coverage: &SnapshotCoverage) {
         let mut groups = StepGroups {
             bring_back: std::mem::take(&mut self.steps),
             ..StepGroups::default()
@@ -51,7 +51,7 @@ impl UndoPlan<'_> {
             let Some(at) = self.find_workspace_path(path) else {
                 continue;
             };
-            if self.plan_snapshot_change(&at, change, coverage, &mut groups) {
+            if self.add_snapshot_change(&at, change, coverage, &mut groups) {
                 handled.push(path.clone());
             }
         }
@@ -72,7 +72,7 @@ impl UndoPlan<'_> {
     }
 
     /// Plans the undo of one change; returns whether that deals with all below it as well.
-    fn plan_snapshot_change(
+    fn add_snapshot_change(
         &mut self,
         path: &WorkspacePath,
         change: &PathChange,
@@ -100,7 +100,7 @@ impl UndoPlan<'_> {
             return false;
         }
         if is_folder(before) && is_folder(after) && is_folder(now.as_ref()) {
-            self.plan_folder_mode(path, change, now.as_ref(), groups);
+            self.add_folder_mode(path, change, now.as_ref(), groups);
             return false;
         }
         let is_as_left = now.as_ref() == after || (is_folder(after) && is_folder(now.as_ref()));
@@ -129,11 +129,11 @@ impl UndoPlan<'_> {
                     number_format::format_size(*size)
                 )
             };
-            self.plan_snapshot_write(path, change, Some(left.clone()), line, groups);
+            self.add_snapshot_write(path, change, Some(left.clone()), line, groups);
             return false;
         }
         let is_handled =
-            after.is_none() || self.plan_removal_of_made(path, change, coverage, groups);
+            after.is_none() || self.add_removal_of_made(path, change, coverage, groups);
         if is_folder(after) && !is_handled {
             if before.is_some() {
                 self.faults.push(format!(
@@ -142,7 +142,7 @@ impl UndoPlan<'_> {
             }
             return false;
         }
-        self.plan_snapshot_return(path, change, groups);
+        self.add_snapshot_return(path, change, groups);
         is_folder(after)
     }
 
@@ -178,7 +178,7 @@ impl UndoPlan<'_> {
                         why.text()
                     ));
                 } else {
-                    self.plan_snapshot_return(path, change, groups);
+                    self.add_snapshot_return(path, change, groups);
                 }
                 true
             }
@@ -187,7 +187,7 @@ impl UndoPlan<'_> {
     }
 
     /// Plans that what the request made goes to the trash. Returns false for a folder that holds something else as well.
-    fn plan_removal_of_made(
+    fn add_removal_of_made(
         &mut self,
         path: &WorkspacePath,
         change: &PathChange,
@@ -229,7 +229,7 @@ impl UndoPlan<'_> {
     }
 
     /// Plans that something comes back where there is nothing by then.
-    fn plan_snapshot_return(
+    fn add_snapshot_return(
         &mut self,
         path: &WorkspacePath,
         change: &PathChange,
@@ -239,7 +239,7 @@ impl UndoPlan<'_> {
         match &change.before {
             Some(PathContent::File { size, .. }) => {
                 let line = format!("{shown} comes back ({})", number_format::format_size(*size));
-                self.plan_snapshot_write(path, change, None, line, groups);
+                self.add_snapshot_write(path, change, None, line, groups);
             }
             Some(PathContent::Link { target }) => {
                 self.lines.push(format!(
@@ -279,7 +279,7 @@ impl UndoPlan<'_> {
         }
     }
 
-    fn plan_snapshot_write(
+    fn add_snapshot_write(
         &mut self,
         path: &WorkspacePath,
         change: &PathChange,
@@ -306,7 +306,7 @@ impl UndoPlan<'_> {
     }
 
     /// Plans that a folder gets its mode back. While its entries change, its owner may do so.
-    fn plan_folder_mode(
+    fn add_folder_mode(
         &mut self,
         path: &WorkspacePath,
         change: &PathChange,

@@ -98,7 +98,7 @@ impl DocumentReader {
             cancel: &self.cancel,
         };
         self.program
-            .call_worker(&call)
+            .call(&call)
             .map_err(|failure| describe_failure(source, &failure))
     }
 }

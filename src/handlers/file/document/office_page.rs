@@ -26,7 +26,7 @@ enum OfficeFormat {
 }
 
 impl OfficeFormat {
-    fn detect_format(archive: &mut OfficeArchive) -> Option<Self> {
+    fn detect(archive: &mut OfficeArchive) -> Option<Self> {
         let has = |name| archive.index_for_name(name).is_some();
         if has(WORD_PART) {
             return Some(Self::Word);
@@ -53,7 +53,7 @@ impl OfficeFormat {
         }
     }
 
-    fn format_name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Word => "Word document",
             Self::Excel => "Excel workbook",
@@ -100,7 +100,7 @@ pub(super) fn render_zip(
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|cause| cause.to_string())?;
     let mut lines = TextLines::new(has_time_left);
     let mut fault = None;
-    if let Some(format) = OfficeFormat::detect_format(&mut archive) {
+    if let Some(format) = OfficeFormat::detect(&mut archive) {
         fault = format.read_text(&mut archive, &mut lines).err();
         let has_text = lines.lines.iter().any(|line| !line.is_empty());
         if fault.is_none() || has_text {
@@ -158,7 +158,7 @@ fn render_document(
     RenderedPage {
         header: format!(
             "{shown} ({}, {}, {})",
-            format.format_name(),
+            format.name(),
             format_size(size),
             format_count(count as u64, noun)
         ),

@@ -79,7 +79,7 @@ impl GlyphCollector<'_> {
         }
     }
 
-    fn place_glyph(
+    fn place(
         &mut self,
         to_page: Affine,
         glyph: &PositionedGlyph<'_>,
@@ -135,7 +135,7 @@ impl<'a> Device<'a> for GlyphCollector<'_> {
         let mut placed = Vec::with_capacity(run.glyphs().len());
         for glyph in run.glyphs() {
             self.check_limits();
-            placed.push(self.place_glyph(props.transform, glyph, mode));
+            placed.push(self.place(props.transform, glyph, mode));
         }
         let Some(first) = placed.first() else { return };
         let (start, height) = (first.start, first.height);

@@ -19,7 +19,7 @@ impl<R: BufRead> ZstdFrames<R> {
     }
 
     /// Begins the next frame with data. Returns false at the end.
-    fn start_frame(&mut self) -> io::Result<bool> {
+    fn start(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.source) {
                 Ok(()) => return Ok(true),
@@ -41,7 +41,7 @@ impl<R: BufRead> Read for ZstdFrames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.decoder.can_collect() == 0 {
             if self.decoder.is_finished() {
-                if !self.start_frame()? {
+                if !self.start()? {
                     return Ok(0);
                 }
                 continue;

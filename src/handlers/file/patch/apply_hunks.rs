@@ -49,10 +49,10 @@ pub(super) fn edit_content(
     let mut loaded = loaded.clone();
     if loaded.encoding == FileEncoding::Utf8 {
         // The whole file allows better detection than its beginning.
-        loaded.encoding = FileEncoding::detect_encoding(&loaded.bytes, true);
+        loaded.encoding = FileEncoding::detect(&loaded.bytes, true);
     }
     let transcoded = TranscodedText::decode_loaded(&loaded);
-    let text = Arc::clone(transcoded.utf8_text());
+    let text = Arc::clone(transcoded.utf8());
     let applied = apply_hunks(&text, hunks, uncut, is_cancelled).or_else(|error| {
         match without_blank_ends(hunks) {
             Some(bare) => apply_hunks(&text, &bare, uncut, is_cancelled).map_err(|_| error),
@@ -122,7 +122,7 @@ fn describe_places(placed: &PlacedHunks, has_returns: bool) -> Vec<String> {
                     format!("Hunk {number}")
                 };
                 let note = tier
-                    .describe_tier(has_returns)
+                    .describe(has_returns)
                     .map(|note| note.replace("new_string", "what comes"));
                 notes.extend(note.map(|note| format!("{hunk} was {note}.")));
             }
@@ -224,7 +224,7 @@ fn splice_run(
             .map(|line| line.text.as_str())
             .collect()
     };
-    let range = file.line_start(lines.start)..file.line_start(lines.end);
+    let range = file.start_of(lines.start)..file.start_of(lines.end);
     let is_at_end = lines.end == file.len();
     let place = QuotePlace {
         range,
@@ -240,7 +240,7 @@ fn splice_run(
         && !file.ends_in_newline(lines.end - 1)
     {
         let ending = LineEnding::nearest_to_range(file.text, &place.range).unwrap_or(place.ending);
-        with.extend_from_slice(ending.ending_bytes());
+        with.extend_from_slice(ending.bytes());
     }
     if fit.is_literal {
         with.extend_from_slice(new.as_bytes());

@@ -101,19 +101,19 @@ pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, PatchParseError> {
                  after `{DELETE}` there are no lines.",
                 quote_line(line)
             );
-            return Err(PatchParseError::bad_line_error(at, why));
+            return Err(PatchParseError::bad_line(at, why));
         }
     }
     if is_begun && !is_ended {
         let why =
             format!("the patch ends without `{END}`: it may have been cut off. Send it whole.");
-        return Err(PatchParseError::bad_line_error(len - 1, why));
+        return Err(PatchParseError::bad_line(len - 1, why));
     }
     if patch.sections.is_empty() {
         let why = format!(
             "the patch names no file. Put `{UPDATE} PATH`, `{ADD} PATH` or `{DELETE} PATH` into it."
         );
-        return Err(PatchParseError::bad_line_error(0, why));
+        return Err(PatchParseError::bad_line(0, why));
     }
     Ok(patch)
 }
@@ -151,7 +151,7 @@ fn name_after_mark(
         return Ok(None);
     };
     match name.trim() {
-        "" => Err(PatchParseError::bad_line_error(
+        "" => Err(PatchParseError::bad_line(
             at,
             format!("`{mark}` names no file."),
         )),
@@ -175,7 +175,7 @@ fn read_added_file(lines: &[&str], from: usize) -> Result<(String, usize), Patch
             None if line.trim().is_empty() => {}
             None => {
                 let why = "a line of a new file begins with +. To change a file that exists use `*** Update File:`.";
-                return Err(PatchParseError::bad_line_error(at, why));
+                return Err(PatchParseError::bad_line(at, why));
             }
         }
         text.push('\n');
@@ -233,7 +233,7 @@ fn read_updated_file(
             at += 1;
         }
         if let Some(line) = lines.get(at).filter(|line| line.starts_with(MOVE)) {
-            return Err(PatchParseError::bad_line_error(
+            return Err(PatchParseError::bad_line(
                 at,
                 format!("{line:?} belongs directly below `{UPDATE}`."),
             ));
@@ -241,7 +241,7 @@ fn read_updated_file(
         hunks.push(hunk);
     }
     if hunks.is_empty() && move_to.is_none() {
-        return Err(PatchParseError::bad_line_error(
+        return Err(PatchParseError::bad_line(
             head,
             "says that a file is changed, but no hunk follows.",
         ));

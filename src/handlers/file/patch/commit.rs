@@ -67,8 +67,7 @@ pub(crate) async fn commit_patch(
                 let prepared = prepare_commit_step(&cx, &deps, change).await;
                 steps.push(prepared.map_err(|fault| unchanged_fault(&change.path, &fault))?);
             }
-            let intents: Vec<CallIntent> =
-                steps.iter().flat_map(CommitStep::step_intents).collect();
+            let intents: Vec<CallIntent> = steps.iter().flat_map(CommitStep::intents).collect();
             cx.declare_intents(intents).await?;
             let commit = PatchCommit {
                 cx: steady,
@@ -82,7 +81,7 @@ pub(crate) async fn commit_patch(
     };
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|fault| ToolError::internal_error(format!("The writing broke off: {fault}")))?
+        .map_err(|fault| ToolError::internal(format!("The writing broke off: {fault}")))?
 }
 
 impl PatchCommit {
@@ -172,7 +171,7 @@ impl PatchCommit {
         let (mut before, mut after) = (loaded.clone(), loaded);
         if let Some(write) = step.write {
             let written = self.deps.client.place_file(&self.cx, write).await?;
-            committed.source = committed.source.take().or(written.by.source_label());
+            committed.source = committed.source.take().or(written.by.label());
             for warning in written.warnings {
                 committed.add_warning(warning);
             }
@@ -211,7 +210,7 @@ impl PatchCommit {
                 let on_disk = change
                     .loaded
                     .as_ref()
-                    .filter(|loaded| !loaded.source.is_unsaved_text());
+                    .filter(|loaded| !loaded.source.is_unsaved());
                 let only_if = match (is_removal, on_disk, &after) {
                     (true, Some(loaded), _) => WritePrecondition::AsLoaded(loaded.stamp),
                     (false, _, Some(after)) => WritePrecondition::Content(after.clone()),
@@ -254,7 +253,7 @@ impl PatchCommit {
             .map_while(|folder| {
                 self.deps
                     .workspace
-                    .resolve_in_workspace(&RawPath::from(folder.to_str()?))
+                    .resolve_inside(&RawPath::from(folder.to_str()?))
                     .ok()
             })
             .take_while(|folder| !folder.existed_when_resolved())

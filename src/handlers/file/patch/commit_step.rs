@@ -118,7 +118,7 @@ fn update_request(
 
 impl CommitStep {
     /// The declarations of its effects.
-    pub(super) fn step_intents(&self) -> Vec<CallIntent> {
+    pub(super) fn intents(&self) -> Vec<CallIntent> {
         let mut intents: Vec<CallIntent> = self
             .write
             .iter()
@@ -126,13 +126,13 @@ impl CommitStep {
             .collect();
         // A staged rename changes no real file, so there is nothing to finish after a crash.
         let renamed = self.rename.iter().filter(|rename| !rename.from.is_staged());
-        intents.extend(renamed.map(FileRename::rename_intent));
+        intents.extend(renamed.map(FileRename::intent));
         intents
     }
 }
 
 impl FileRename {
-    fn rename_intent(&self) -> CallIntent {
+    fn intent(&self) -> CallIntent {
         let (from, to) = (
             self.from.absolute_path().to_str(),
             self.to.absolute_path().to_str(),
@@ -166,7 +166,7 @@ impl FileRename {
 fn temporary_sibling(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
     let mut random = [0_u8; 8];
     getrandom::fill(&mut random)
-        .map_err(|cause| ToolError::internal_error(format!("No random bytes: {cause}")))?;
+        .map_err(|cause| ToolError::internal(format!("No random bytes: {cause}")))?;
     let name = path
         .absolute_path()
         .file_name()
@@ -185,7 +185,7 @@ fn temporary_sibling(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspaceP
             ),
         )
     })?;
-    deps.workspace.resolve_in_workspace(&RawPath::from(aside))
+    deps.workspace.resolve_inside(&RawPath::from(aside))
 }
 
 #[cfg(unix)]

@@ -83,7 +83,7 @@ impl<'t> PatchedLines<'t> {
         }
     }
 
-    fn find_lines(&mut self, block: &[&[u8]], tier: MatchTier) -> Vec<usize> {
+    fn find(&mut self, block: &[&[u8]], tier: MatchTier) -> Vec<usize> {
         if block.is_empty() || block.len() > self.table.len() {
             return Vec::new();
         }
@@ -102,7 +102,7 @@ impl<'t> PatchedLines<'t> {
         let anchors = self.find_anchors(&hunk.anchors);
         let mut anywhere = None;
         for tier in TIERS {
-            let mut starts = self.find_lines(&old, tier);
+            let mut starts = self.find(&old, tier);
             if tier == MatchTier::Exact && hunk.adds_open_line() {
                 starts.retain(|at| is_at_end(&self.table, *at));
             }
@@ -141,7 +141,7 @@ impl<'t> PatchedLines<'t> {
             let mut found = Vec::new();
             for tier in &TIERS[1..] {
                 if found.is_empty() {
-                    found = self.find_lines(&[anchor.as_bytes()], *tier);
+                    found = self.find(&[anchor.as_bytes()], *tier);
                 }
             }
             if found.is_empty() {
@@ -166,7 +166,7 @@ impl<'t> PatchedLines<'t> {
     fn find_lines_containing(&self, text: &str) -> Vec<usize> {
         let wanted = comparison_key(text.as_bytes(), MatchTier::Indentation);
         let finder = memmem::Finder::new(&wanted);
-        let key = |line| comparison_key(self.table.line_with_ending(line), MatchTier::Indentation);
+        let key = |line| comparison_key(self.table.with_ending(line), MatchTier::Indentation);
         let has_it = |line: &usize| !wanted.is_empty() && finder.find(&key(*line)).is_some();
         (0..self.table.len()).filter(has_it).collect()
     }
@@ -191,7 +191,7 @@ impl<'t> PatchedLines<'t> {
         {
             return None;
         }
-        let mut found = TIERS[..2].iter().map(|tier| self.find_lines(&new, *tier));
+        let mut found = TIERS[..2].iter().map(|tier| self.find(&new, *tier));
         match found.find(|starts| !starts.is_empty())?.as_slice() {
             [only] => Some(*only),
             several => hunk
@@ -249,7 +249,7 @@ mod tests {
             ("}\na\nb\n", MatchTier::Exact, vec![]),
         ] {
             let wanted: Vec<&[u8]> = wanted.split_inclusive('\n').map(str::as_bytes).collect();
-            assert_eq!(file.find_lines(&wanted, tier), expect, "{wanted:?}");
+            assert_eq!(file.find(&wanted, tier), expect, "{wanted:?}");
             if let Some(at) = expect.first() {
                 let mut stricter = TIERS.iter().filter(|other| **other < tier);
                 assert!(
@@ -274,17 +274,13 @@ mod tests {
         };
         let table = PatchedLines::split_for_hunks(text, &[]).table;
         assert_eq!(
-            (
-                table.line_with_ending(0),
-                table.line_with_ending(1),
-                table.len()
-            ),
+            (table.with_ending(0), table.with_ending(1), table.len()),
             (b"a\n".as_slice(), b"b".as_slice(), 2)
         );
         assert_eq!(
             PatchedLines::split_for_hunks(text, &[named])
                 .table
-                .line_with_ending(0),
+                .with_ending(0),
             "\u{FEFF}a\n".as_bytes()
         );
         let len = |text: &str| {

@@ -114,7 +114,7 @@ pub(super) fn place_hunks(
                 .iter()
                 .any(|other| core.0 < other.1 && other.0 < core.1)
             {
-                return Err(HunkPlacementError::ambiguous_error(format!(
+                return Err(HunkPlacementError::ambiguous(format!(
                     "{name} would change lines that another hunk of the patch changes, at line {}. Join them into one \
                      hunk.",
                     core.0 + 1
@@ -237,7 +237,7 @@ fn locate_without_context(
             return Ok(HunkPlace::Before(line + 1));
         }
         AnchorLines::Missing(anchor) => {
-            return Err(HunkPlacementError::no_match_error(format!(
+            return Err(HunkPlacementError::no_match(format!(
                 "{name} has only + lines, and its `@@ {anchor}` is not in the file. Put the lines before and behind \
                  it into the hunk, with a blank before each."
             )));
@@ -252,7 +252,7 @@ fn locate_without_context(
             stated.start.saturating_sub(1)
         };
         if at > len {
-            return Err(HunkPlacementError::no_match_error(format!(
+            return Err(HunkPlacementError::no_match(format!(
                 "{name} has only + lines and states line {}, but the file has {len} lines. Put the lines before and \
                  behind it into the hunk.",
                 stated.start
@@ -321,7 +321,7 @@ fn choose_start(
     match starts {
         [only] => return Ok(*only),
         [] => {
-            return Err(HunkPlacementError::no_match_error(format!(
+            return Err(HunkPlacementError::no_match(format!(
                 "{name} has no place left beside the other hunks of the patch. Join hunks that are near each other."
             )));
         }

@@ -20,7 +20,7 @@ pub(super) fn read_hunk(
         && let Some(line) = lines.get(at).filter(|line| line.starts_with("@@"))
     {
         let Some((stated, anchor)) = read_hunk_head(line) else {
-            return Err(PatchParseError::merge_diff_error(at));
+            return Err(PatchParseError::merge_diff(at));
         };
         hunk.stated = stated;
         hunk.anchors.extend(anchor);
@@ -35,7 +35,7 @@ pub(super) fn read_hunk(
     };
     if hunk.lines.is_empty() {
         let why = "a hunk without lines. Below @@ come the lines: with a blank (stays), - (goes), + (comes).";
-        return Err(PatchParseError::bad_line_error(from, why));
+        return Err(PatchParseError::bad_line(from, why));
     }
     while lines.get(at).is_some_and(|line| line.trim().is_empty()) {
         at += 1;
@@ -122,7 +122,7 @@ fn read_uncounted_lines(
                 "{} is not a line of a hunk: each begins with a blank (it stays), - (it goes) or + (it comes).",
                 quote_line(lines[end])
             );
-            return Err(PatchParseError::bad_line_error(end, why));
+            return Err(PatchParseError::bad_line(end, why));
         }
         end += 1;
     }

@@ -45,7 +45,7 @@ pub(crate) fn parse_patch(text: &str) -> Result<Patch, PatchParseError> {
     } else if let Some(at) = lines.iter().position(|line| line.starts_with("@@")) {
         let why = "a hunk, but no file is named before it. Put `--- a/PATH` and `+++ b/PATH`, or `*** Update File: \
                    PATH`, before it.";
-        return Err(PatchParseError::bad_line_error(at, why));
+        return Err(PatchParseError::bad_line(at, why));
     } else {
         return Err(PatchParseError::Neither);
     };

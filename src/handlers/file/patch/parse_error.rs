@@ -42,7 +42,7 @@ or a unified diff:
 +a line that comes";
 
 impl PatchParseError {
-    pub(super) fn bad_line_error(index: usize, why: impl Into<String>) -> Self {
+    pub(super) fn bad_line(index: usize, why: impl Into<String>) -> Self {
         Self::Line {
             line: index + 1,
             why: why.into(),
@@ -56,7 +56,7 @@ impl PatchParseError {
         }
     }
 
-    pub(super) fn merge_diff_error(index: usize) -> Self {
+    pub(super) fn merge_diff(index: usize) -> Self {
         Self::unsupported_line(
             index,
             "this is the diff of a merge. Give the diff against one parent.",

@@ -18,14 +18,14 @@ pub(crate) struct HunkPlacementError {
 }
 
 impl HunkPlacementError {
-    pub(super) fn no_match_error(text: String) -> Self {
+    pub(super) fn no_match(text: String) -> Self {
         Self {
             code: ErrorCode::NoMatch,
             text,
         }
     }
 
-    pub(super) fn ambiguous_error(text: String) -> Self {
+    pub(super) fn ambiguous(text: String) -> Self {
         Self {
             code: ErrorCode::Ambiguous,
             text,
@@ -53,7 +53,7 @@ pub(super) fn ambiguous_hunk(
         lines.push(format!("and {} more", starts.len() - MAX_NAMED));
     }
     let note = note.map_or_else(String::new, |note| format!(" ({note})"));
-    HunkPlacementError::ambiguous_error(format!(
+    HunkPlacementError::ambiguous(format!(
         "{name} fits at {} places: lines {}{note}. Add lines of context to it, or a line `@@ TEXT` with the text of a \
          line that stands above the right place.",
         starts.len(),
@@ -73,7 +73,7 @@ pub(super) fn unmatched_hunk(
         .iter()
         .map(|line| line.strip_suffix(b"\n").unwrap_or(line));
     let old: Vec<u8> = lines.flat_map(|line| [line, b"\n"].concat()).collect();
-    let text = &file.table.text[file.table.line_start(0)..];
+    let text = &file.table.text[file.table.start_of(0)..];
     let why = match no_match_hint::explain_unmatched_quote(
         text,
         &String::from_utf8_lossy(&old),
@@ -84,7 +84,7 @@ pub(super) fn unmatched_hunk(
         ),
         None => "Nothing in the file is like it. Read the file and write the hunk anew.".to_owned(),
     };
-    HunkPlacementError::no_match_error(format!(
+    HunkPlacementError::no_match(format!(
         "{name}: its context and - lines are not in the file. {why}"
     ))
 }

@@ -295,7 +295,7 @@ async fn edit_loaded(
         edit_content(&shown, &loaded, &hunks, &uncut, &|| cancel.is_cancelled())
     })
     .await
-    .map_err(|fault| ToolError::internal_error(format!("The search broke off: {fault}")))?
+    .map_err(|fault| ToolError::internal(format!("The search broke off: {fault}")))?
 }
 
 impl PlannedChange {

@@ -101,7 +101,7 @@ fn skip_to_next_file(lines: &[&str], from: usize) -> Result<usize, PatchParseErr
                  file begins with `--- a/PATH` and `+++ b/PATH`.",
                 quote_line(line)
             );
-            return Err(PatchParseError::bad_line_error(at, why));
+            return Err(PatchParseError::bad_line(at, why));
         }
     }
     Ok(end)
@@ -138,7 +138,7 @@ fn read_file_section(
         at = end;
     }
     let Some((old, new)) = head.names else {
-        return Err(PatchParseError::bad_line_error(
+        return Err(PatchParseError::bad_line(
             from,
             "a file's head without a name that can be read.",
         ));
@@ -147,7 +147,7 @@ fn read_file_section(
     let executable = head.executable;
     let (names, action) = if let Some(old) = head.rename_from {
         if head.rename_to.is_none() {
-            return Err(PatchParseError::bad_line_error(
+            return Err(PatchParseError::bad_line(
                 from,
                 "`rename from` without `rename to`.",
             ));
@@ -172,7 +172,7 @@ fn read_file_section(
         (olds, SectionAction::Delete { hunks: Some(hunks) })
     } else {
         if hunks.is_empty() && executable.is_none() {
-            return Err(PatchParseError::bad_line_error(
+            return Err(PatchParseError::bad_line(
                 from,
                 "a file is named, but no hunk and no other change follows.",
             ));
@@ -206,7 +206,7 @@ fn read_file_head(lines: &[&str], from: usize) -> Result<(DiffFileHead, usize), 
     let mut head = DiffFileHead::default();
     let mut at = from;
     if lines[at].starts_with("diff --c") {
-        return Err(PatchParseError::merge_diff_error(at));
+        return Err(PatchParseError::merge_diff(at));
     }
     if let Some(names) = lines[at].strip_prefix(GIT_HEAD) {
         head.names = diff_names::split_git_names(names);
@@ -232,7 +232,7 @@ fn read_file_head(lines: &[&str], from: usize) -> Result<(DiffFileHead, usize), 
 /// Parses a file's name in a line, from this byte on.
 fn read_quoted_name(lines: &[&str], at: usize, from: usize) -> Result<String, PatchParseError> {
     diff_names::unquote_name(&lines[at][from..]).ok_or_else(|| {
-        PatchParseError::bad_line_error(
+        PatchParseError::bad_line(
             at,
             "the file's name is not UTF-8, or its quotes do not end.",
         )
@@ -291,7 +291,7 @@ fn read_git_head_line(
         "new mode" => head.executable = read_file_mode(at, rest)?,
         "rename from" => head.rename_from = Some(read_quoted_name(lines, at, mark.len())?),
         "rename to" if head.rename_from.is_none() => {
-            return Err(PatchParseError::bad_line_error(
+            return Err(PatchParseError::bad_line(
                 at,
                 "`rename to` without `rename from` before it.",
             ));
@@ -315,7 +315,7 @@ fn join_new_file(hunks: &[Hunk]) -> Result<String, PatchParseError> {
         if hunk.lines.iter().any(|line| line.kind != LineKind::Added) {
             let why = "the hunk of a new file has lines other than +. For a file that exists leave out `new file mode` \
                        and give `--- a/PATH`.";
-            return Err(PatchParseError::bad_line_error(hunk.line - 1, why));
+            return Err(PatchParseError::bad_line(hunk.line - 1, why));
         }
     }
     Ok(hunks

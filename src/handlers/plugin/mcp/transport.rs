@@ -36,7 +36,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin> LineTransport<R,
     }
 
     /// Reads the next line with something on it; `None` at the end of the output.
-    async fn read_message_line(&mut self) -> io::Result<Option<String>> {
+    async fn read_message(&mut self) -> io::Result<Option<String>> {
         loop {
             let mut line = Vec::new();
             let mut limited = (&mut self.output).take(MAX_MESSAGE_BYTES);
@@ -83,7 +83,7 @@ where
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let line = match self.read_message_line().await {
+            let line = match self.read_message().await {
                 Ok(Some(line)) => line,
                 Ok(None) => return None,
                 Err(error) => {

@@ -179,7 +179,7 @@ const NEVER: Duration = Duration::from_secs(90);
 async fn a_change_is_reported_whether_file_new_folder_or_removal() {
     let (_dir, home) = home();
     skill(&home, "first", "one");
-    let (mut watch, problems) = CatalogWatch::open_watch(&home);
+    let (mut watch, problems) = CatalogWatch::open(&home);
     assert_eq!(problems, []);
     let steps: [&dyn Fn(); 5] = [
         &|| skill(&home, "first", "two"),
@@ -204,7 +204,7 @@ async fn a_change_is_reported_whether_file_new_folder_or_removal() {
 async fn a_wait_that_is_dropped_loses_no_change() {
     let (_dir, home) = home();
     skill(&home, "first", "one");
-    let (mut watch, _) = CatalogWatch::open_watch(&home);
+    let (mut watch, _) = CatalogWatch::open(&home);
     skill(&home, "first", "two");
     // Short waits, dropped while they wait for the change or for quiet.
     for _ in 0..5 {

@@ -179,11 +179,11 @@ fn a_creation_that_a_crash_cut_short_is_finished() {
 fn an_identity_belongs_to_the_machine_that_first_used_it() {
     let (_dir, home) = home();
     let (here, there) = (
-        MachineId::from_machine_id("0123456789abcdef\n"),
-        MachineId::from_machine_id("4567"),
+        MachineId::from_id("0123456789abcdef\n"),
+        MachineId::from_id("4567"),
     );
-    let device = DeviceIdentity::load_on_machine(&home, &MachineId::unknown_machine())
-        .expect("a new identity");
+    let device =
+        DeviceIdentity::load_on_machine(&home, &MachineId::unknown()).expect("a new identity");
     let record = || fs::read_to_string(home.device_file()).expect("there");
     assert!(
         !record().contains("machine"),
@@ -204,8 +204,8 @@ fn an_identity_belongs_to_the_machine_that_first_used_it() {
     assert_eq!(record(), bound);
     for same in [
         &here,
-        &MachineId::unknown_machine(),
-        &MachineId::from_machine_id("uninitialized\n"),
+        &MachineId::unknown(),
+        &MachineId::from_id("uninitialized\n"),
     ] {
         assert_eq!(
             DeviceIdentity::load_on_machine(&home, same)
@@ -266,25 +266,17 @@ fn nothing_secret_shows_in_debug() {
 fn tokens_are_kept_for_the_owner_alone() {
     let (_dir, home) = home();
     let tokens = BackendTokens::for_backend(&home, "https://a.example");
-    assert_eq!(
-        tokens.read_token(TokenName::Caller).expect("readable"),
-        None
-    );
+    assert_eq!(tokens.read(TokenName::Caller).expect("readable"), None);
     let token = random_token();
     assert_eq!(token.expose().len(), 43, "32 bytes as base64url");
     assert_ne!(token, random_token());
-    tokens
-        .write_token(TokenName::Caller, &token)
-        .expect("written");
-    assert_eq!(mode(&tokens.token_path(TokenName::Caller)), 0o600);
+    tokens.write(TokenName::Caller, &token).expect("written");
+    assert_eq!(mode(&tokens.path(TokenName::Caller)), 0o600);
     assert_eq!(
-        tokens.read_token(TokenName::Caller).expect("readable"),
+        tokens.read(TokenName::Caller).expect("readable"),
         Some(token)
     );
-    assert_eq!(
-        tokens.read_token(TokenName::Backend).expect("readable"),
-        None
-    );
+    assert_eq!(tokens.read(TokenName::Backend).expect("readable"), None);
 }
 
 #[test]
@@ -292,20 +284,20 @@ fn a_token_written_by_hand_may_end_with_a_line_and_must_be_closed_and_usable() {
     let (_dir, home) = home();
     let tokens = BackendTokens::for_backend(&home, "https://a.example");
     tokens
-        .write_token(TokenName::Backend, &random_token())
+        .write(TokenName::Backend, &random_token())
         .expect("its folder is made");
-    let path = tokens.token_path(TokenName::Backend);
+    let path = tokens.path(TokenName::Backend);
     fs::write(&path, "abc\n").expect("written");
     chmod(&path, 0o644);
     assert_eq!(
         tokens
-            .read_token(TokenName::Backend)
+            .read(TokenName::Backend)
             .expect_err("readable by all")
             .exit_code(),
         77
     );
     chmod(&path, 0o600);
-    let read = tokens.read_token(TokenName::Backend).expect("closed now");
+    let read = tokens.read(TokenName::Backend).expect("closed now");
     assert_eq!(read, Some(Secret::new("abc".to_owned())));
     for unusable in [
         "",
@@ -318,7 +310,7 @@ fn a_token_written_by_hand_may_end_with_a_line_and_must_be_closed_and_usable() {
         fs::write(&path, unusable).expect("written");
         assert_eq!(
             tokens
-                .read_token(TokenName::Backend)
+                .read(TokenName::Backend)
                 .expect_err("unusable")
                 .exit_code(),
             78,
@@ -326,7 +318,7 @@ fn a_token_written_by_hand_may_end_with_a_line_and_must_be_closed_and_usable() {
         );
         let before = fs::read(&path).expect("there");
         tokens
-            .write_token(TokenName::Backend, &Secret::new(unusable.to_owned()))
+            .write(TokenName::Backend, &Secret::new(unusable.to_owned()))
             .expect_err("unusable");
         assert_eq!(
             fs::read(&path).expect("there"),
@@ -346,9 +338,7 @@ fn a_token_minted_by_several_at_once_is_one() {
             .map(|_| {
                 scope.spawn(|| {
                     together.wait();
-                    tokens
-                        .read_or_create_token(TokenName::Caller)
-                        .expect("a token")
+                    tokens.read_or_create(TokenName::Caller).expect("a token")
                 })
             })
             .collect();
@@ -357,5 +347,5 @@ fn a_token_minted_by_several_at_once_is_one() {
             .collect()
     });
     assert!(minted.iter().all(|token| *token == minted[0]));
-    assert_eq!(mode(&tokens.token_path(TokenName::Caller)), 0o600);
+    assert_eq!(mode(&tokens.path(TokenName::Caller)), 0o600);
 }

@@ -22,7 +22,7 @@ fn secret(text: &str) -> Secret<String> {
 
 fn names(secrets: &SecretStore) -> Vec<String> {
     secrets
-        .list_secrets()
+        .list()
         .expect("readable")
         .into_iter()
         .map(|entry| entry.name)
@@ -60,14 +60,14 @@ fn a_secret_is_kept_sealed_for_its_owner_and_found_again() {
     let again = SecretStore::in_home(&Home::open_home(home.root_dir()).expect("the same home"));
     assert_eq!(names(&again), ["openai", "x/y:z@w"]);
     assert_eq!(
-        again.get_secret("openai").expect("readable"),
+        again.get("openai").expect("readable"),
         Some(secret("another-horse-battery"))
     );
     assert_eq!(
-        again.get_secret("x/y:z@w").expect("readable"),
+        again.get("x/y:z@w").expect("readable"),
         Some(secret("ä\nb\n"))
     );
-    assert_eq!(again.secret_values().expect("readable").len(), 2);
+    assert_eq!(again.values().expect("readable").len(), 2);
     let sealed = fs::read_to_string(home.secrets_file()).expect("there");
     assert!(
         !sealed.contains("horse") && !sealed.contains("openai"),
@@ -76,11 +76,8 @@ fn a_secret_is_kept_sealed_for_its_owner_and_found_again() {
     assert_eq!(mode(&home.secrets_file()), 0o600);
     assert_eq!(mode(&home.secrets_key_file()), 0o600);
     assert_eq!(mode(&home.secrets_dir()), 0o700);
-    assert!(
-        again.remove_secret("openai").expect("removed")
-            && !again.remove_secret("openai").expect("gone")
-    );
-    assert_eq!(again.get_secret("openai").expect("readable"), None);
+    assert!(again.remove("openai").expect("removed") && !again.remove("openai").expect("gone"));
+    assert_eq!(again.get("openai").expect("readable"), None);
 }
 
 #[test]
@@ -138,7 +135,7 @@ fn a_damaged_file_is_said_to_be_and_is_never_written_over() {
         let (_dir, home, secrets) = with_one();
         damage(&home, &whole(&home));
         let before = whole(&home);
-        let said = secrets.list_secrets().expect_err(why);
+        let said = secrets.list().expect_err(why);
         assert_eq!(said.failure_kind(), HomeFailureKind::Content, "{said}");
         assert!(
             said.to_string().contains(why) && said.to_string().contains("aside"),
@@ -148,7 +145,7 @@ fn a_damaged_file_is_said_to_be_and_is_never_written_over() {
             secrets.set_secret("another", &secret("value")).is_err(),
             "{why}"
         );
-        assert!(secrets.remove_secret("openai").is_err(), "{why}");
+        assert!(secrets.remove("openai").is_err(), "{why}");
         let refused = secrets.move_key_to(KeyPlace::Keychain).expect_err(why);
         assert!(
             refused.to_string().contains(why),
@@ -163,7 +160,7 @@ fn a_file_that_others_may_read_is_refused() {
     let (_dir, home, secrets) = with_one();
     for file in [home.secrets_file(), home.secrets_key_file()] {
         chmod(&file, 0o640);
-        let refused = secrets.list_secrets().expect_err("too open");
+        let refused = secrets.list().expect_err("too open");
         assert_eq!(refused.failure_kind(), HomeFailureKind::Safety, "{refused}");
         chmod(&file, 0o600);
     }
@@ -199,7 +196,7 @@ fn mounted(home: &Home) -> MountedSecrets {
         value: secret("file-value"),
     };
     let variables = vec![("API_KEY".to_owned(), secret("variable-value"))];
-    MountedSecrets::write_mounted_secrets(
+    MountedSecrets::write(
         home,
         variables,
         vec![
@@ -214,7 +211,7 @@ fn mounted(home: &Home) -> MountedSecrets {
 fn files_are_for_the_owner_alone_and_go_with_what_holds_them() {
     let (_dir, home) = home();
     let one = mounted(&home);
-    let folder = one.secrets_folder().expect("a folder").to_owned();
+    let folder = one.folder().expect("a folder").to_owned();
     for (path, expected) in [
         ("", 0o700),
         ("a", 0o700),
@@ -224,7 +221,7 @@ fn files_are_for_the_owner_alone_and_go_with_what_holds_them() {
     ] {
         assert_eq!(mode(&folder.join(path)), expected, "{path}");
     }
-    let given: Vec<(&str, &str)> = one.secret_variables().collect();
+    let given: Vec<(&str, &str)> = one.variables().collect();
     let credentials = folder.join("CREDENTIALS").display().to_string();
     let place = folder.display().to_string();
     assert_eq!(

@@ -530,7 +530,7 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
     assert_eq!(tools::reply_text(&reply), "innerproxy=");
     let decide = async |setup: &HostileFixture, args: &serde_json::Value| {
         let gate = PermissionGate::default().with_confinement(setup.confinement.clone());
-        let entry = setup.registry.find_tool("Bash").expect("it is there");
+        let entry = setup.registry.find("Bash").expect("it is there");
         let text = args.to_string();
         let ready = entry.decode_call(&text).expect("decoded");
         let cx = ToolContext::for_detached_call(RequestId::new());

@@ -97,7 +97,7 @@ impl WorkerConnector {
                 slot.failed = None;
                 slot.link = Some(Arc::clone(&link));
                 tracing::debug!(
-                    url = self.dialer.socket_url(),
+                    url = self.dialer.url(),
                     "the connection with the worker is up"
                 );
                 Ok(link)
@@ -120,7 +120,7 @@ impl WorkerConnector {
     }
 
     /// Closes the connection, if there is one, and waits for its end.
-    pub(super) async fn close_worker_connection(&self) {
+    pub(super) async fn close_connection(&self) {
         let mut slot = self.slot.lock().await;
         if let Some(link) = slot.link.take() {
             let _ = link.orders.send(SocketCommand::Close).await;

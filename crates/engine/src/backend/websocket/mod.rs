@@ -215,7 +215,7 @@ impl Backend for WebSocketBackend {
             if online {
                 self.connector.get_or_connect().await?;
             } else {
-                self.connector.close_worker_connection().await;
+                self.connector.close_connection().await;
             }
             Ok(HeartbeatReply {
                 server_now_ms: local_session().server_now_ms,

@@ -63,7 +63,7 @@ impl Delivery {
             return self.outbox.signal_work();
         }
         let delivery = Arc::clone(self);
-        self.background.spawn_task(async move {
+        self.background.spawn(async move {
             delivery.outbox.wait_until_idle(&id).await;
             let wanted = id.clone();
             let read = delivery
@@ -101,7 +101,7 @@ impl Delivery {
     /// Posts everything undelivered, oldest first, until it is all delivered (true) or `until` fires.
     pub(super) async fn drain_outbox(self: &Arc<Self>, until: &CancellationToken) -> bool {
         loop {
-            let change = self.outbox.wait_for_outbox_change();
+            let change = self.outbox.wait_for_change();
             let undelivered = self
                 .journal
                 .read_blocking(JournalReader::undelivered_requests)

@@ -129,7 +129,7 @@ impl PostSlot<'_> {
 impl Outbox {
     pub fn new(waits: OutboxWaits, budget: Arc<RetryBudget>) -> Self {
         let state = OutboxState {
-            retry: RetryIntervals::new(waits.backend).with_retry_budget(&budget),
+            retry: RetryIntervals::new(waits.backend).with_budget(&budget),
             pause: None,
             stuck: HashMap::new(),
             in_progress: HashMap::new(),
@@ -180,7 +180,7 @@ impl Outbox {
     }
 
     /// Waits until a post ends or the backend is back. Armed when this is called, not when it is awaited.
-    pub fn wait_for_outbox_change(&self) -> impl Future<Output = ()> + '_ {
+    pub fn wait_for_change(&self) -> impl Future<Output = ()> + '_ {
         let mut change = Box::pin(self.changed.notified());
         change.as_mut().enable();
         change
@@ -204,7 +204,7 @@ impl Outbox {
     /// Waits until this reply is not being posted.
     pub async fn wait_until_idle(&self, id: &RequestId) {
         loop {
-            let change = self.wait_for_outbox_change();
+            let change = self.wait_for_change();
             if !self.state.lock().in_progress.contains_key(id) {
                 return;
             }
@@ -247,7 +247,7 @@ impl Outbox {
     pub fn record_delivered(&self, id: &RequestId) {
         let mut state = self.state.lock();
         state.stuck.remove(id);
-        state.retry.reset_intervals();
+        state.retry.reset();
         state.at_once = (state.at_once + 1).min(MAX_POSTS_AT_ONCE);
         state.pause = state.pause.filter(|pause| pause.cause == PauseCause::Asked);
     }
@@ -281,7 +281,7 @@ impl Outbox {
             }
             PostFailure::Reply => {
                 let mut stuck = state.stuck.remove(id).unwrap_or_else(|| RetriedReply {
-                    retry: RetryIntervals::new(self.waits.reply).with_retry_budget(&self.budget),
+                    retry: RetryIntervals::new(self.waits.reply).with_budget(&self.budget),
                     until: now,
                 });
                 stuck.until = now + stuck.retry.delay_after(RetryDelay::BackOff);
@@ -310,7 +310,7 @@ impl Outbox {
     /// Ends the waits that the backend did not ask for, because it answers again.
     pub fn end_failure_waits(&self) {
         let mut state = self.state.lock();
-        state.retry.reset_intervals();
+        state.retry.reset();
         state.pause = state.pause.filter(|pause| pause.cause == PauseCause::Asked);
         drop(state);
         self.changed.notify_waiters();
@@ -497,7 +497,7 @@ mod tests {
         let slot = outbox.begin_post(&all[0]).expect("free");
         assert!(outbox.begin_post(&all[0]).is_none());
         assert_eq!(outbox.find_due(&all), DueReplies::InProgress);
-        let change = outbox.wait_for_outbox_change();
+        let change = outbox.wait_for_change();
         drop(slot);
         change.await;
         assert_eq!(outbox.find_due(&all), DueReplies::Now(all));

@@ -63,7 +63,7 @@ impl Delivery {
                     reply = self.shrink_reply(&reply, limit).await?;
                 }
                 RecoveryAction::ReopenSession => {
-                    if let Err(cause) = self.sessions.reopen_session(generation).await {
+                    if let Err(cause) = self.sessions.reopen(generation).await {
                         self.record_failed_post(&reply, &cause).await;
                         return Err(match cause.recovery_action() {
                             RecoveryAction::Retry(pause) => {
@@ -188,7 +188,7 @@ impl Delivery {
             .record_failed_post(
                 reply.request_id(),
                 error.to_string(),
-                self.server_clock.local_clock().now_ms(),
+                self.server_clock.local().now_ms(),
             )
             .await
         {

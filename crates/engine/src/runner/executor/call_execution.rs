@@ -96,7 +96,7 @@ impl CallRunner {
             return None;
         }
         if let Some(follower) = follower {
-            follower.finish_output().await;
+            follower.finish().await;
         }
         let is_unanswered = !matches!(answer, Some(Ok(_)));
         if cut == Some(StopReason::Stopped)
@@ -123,7 +123,7 @@ impl CallRunner {
         let _counted = (!is_question).then(|| self.running.count_call());
         let mut running = self
             .threads
-            .spawn_tool(self.background.task_tracker(), ready.run_call(cx));
+            .spawn(self.background.tracker(), ready.run_call(cx));
         let ended = tokio::select! {
             joined = running.wait_for_result() => Ok(joined),
             () = call.cancel.cancelled() => Err(StopReason::Cancelled),
@@ -143,7 +143,7 @@ impl CallRunner {
                 }
             }
         };
-        running.abandon_tool();
+        running.abandon();
         // A tool may answer its own cancellation before the wait above notices it.
         let cut = match cut {
             None | Some(StopReason::Cancelled) if call.owner_stop.is_cancelled() => {
@@ -163,7 +163,7 @@ impl CallRunner {
         asked: Option<ApprovalSubject>,
     ) -> Option<CallOutcome> {
         let (asked, request) = (asked?, call.accepted.tool_request());
-        let entry = self.registry.find_tool(request.tool.as_str()).ok()?;
+        let entry = self.registry.find(request.tool.as_str()).ok()?;
         let access = match entry.decode_call(&request.args) {
             Ok(ready) => ready.declared_access().clone(),
             Err(error) => return Some(refused_outcome(error)),

@@ -21,10 +21,7 @@ impl CallRunner {
     }
 
     /// Makes all checks that can refuse a call before it has an effect.
-    pub(super) async fn prepare_call(
-        &self,
-        call: &RunningCall,
-    ) -> Result<PreparedCall, CallResult> {
+    pub(super) async fn prepare(&self, call: &RunningCall) -> Result<PreparedCall, CallResult> {
         self.presence.learn_server_time().await;
         if let Some(outcome) = self.early_outcome(call) {
             return Err(CallResult::from_outcome(outcome));
@@ -97,13 +94,13 @@ impl CallRunner {
         call: &RunningCall,
     ) -> Result<(ReadyCall, GateDecision), ToolError> {
         let request = call.accepted.tool_request();
-        let entry = self.registry.find_tool(request.tool.as_str())?;
+        let entry = self.registry.find(request.tool.as_str())?;
         let ready = entry.decode_call(&request.args)?;
         if ready.actual_effect().runs_at_most_once()
             && !call.accepted.tool_effect().runs_at_most_once()
         {
             // Another version of the runner accepted the call as a read, so nothing would prevent that it runs twice.
-            return Err(ToolError::internal_error(
+            return Err(ToolError::internal(
                 "The call was taken for one that changes nothing and would change something. It was not run; ask anew.",
             ));
         }
@@ -119,7 +116,7 @@ impl CallRunner {
     }
 
     fn refuse_if_late(&self, call: &AcceptedRequest) -> Option<CallFailure> {
-        if call.request_origin() == RequestOrigin::Task {
+        if call.origin() == RequestOrigin::Task {
             return None;
         }
         let request = call.tool_request();

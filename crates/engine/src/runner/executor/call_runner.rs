@@ -55,12 +55,12 @@ pub(in crate::runner) struct CallRunner {
 
 impl CallRunner {
     /// Answers a call: records exactly one reply, or closes the request, or leaves it with a reason.
-    pub async fn answer_one_call(self: &Arc<Self>, mut call: RunningCall) {
+    pub async fn answer_one(self: &Arc<Self>, mut call: RunningCall) {
         call.observed = self.show_to_observer(&call.accepted);
         let (claimed, result) = self.claim_and_run(&call).await;
         call.over.cancel();
         let id = &call.accepted.tool_request().id;
-        let lease_lost = self.claims.held.release_claim(id);
+        let lease_lost = self.claims.held.release(id);
         let (outcome, attempt) = match (claimed, result) {
             (ClaimOutcome::NotGranted(reason), _) => {
                 tracing::info!(request.id = %id, reason, "the request is not ours to answer");
@@ -121,9 +121,9 @@ impl CallRunner {
     }
 
     /// Answers a call whose task panicked; the effects that it already had stay.
-    pub async fn answer_panicked_call(self: &Arc<Self>, call: &AcceptedRequest) {
+    pub async fn answer_panicked(self: &Arc<Self>, call: &AcceptedRequest) {
         tracing::error!(request.id = %call.tool_request().id, "answering a call failed inside the runner");
-        self.claims.held.release_claim(&call.tool_request().id);
+        self.claims.held.release(&call.tool_request().id);
         let outcome = CallOutcome::Error(panic_error().into());
         if let Some(recorded) = self
             .record_reply(call, outcome, None, Duration::ZERO, None)
@@ -135,13 +135,13 @@ impl CallRunner {
 
     /// Posts the reply of a backend request; a task's reply stays here to be read.
     async fn post_reply(self: &Arc<Self>, call: &AcceptedRequest, recorded: RecordedReply) {
-        if call.request_origin() == RequestOrigin::Backend {
+        if call.origin() == RequestOrigin::Backend {
             self.delivery.deliver_reply(recorded).await;
         }
     }
 
     async fn claim_and_run(self: &Arc<Self>, call: &RunningCall) -> (ClaimOutcome, CallResult) {
-        let prepared = match self.prepare_call(call).await {
+        let prepared = match self.prepare(call).await {
             Ok(prepared) => prepared,
             Err(CallResult::LeftInJournal) => {
                 return (ClaimOutcome::Abandoned, CallResult::LeftInJournal);
@@ -181,7 +181,7 @@ impl CallRunner {
             }
             ClaimOutcome::InDoubt => (
                 claimed,
-                CallResult::from_outcome(self.sealer.interrupted_outcome(&call.accepted)),
+                CallResult::from_outcome(self.sealer.interrupted(&call.accepted)),
             ),
             other => (other, CallResult::LeftInJournal),
         }

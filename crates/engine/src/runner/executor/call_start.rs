@@ -53,7 +53,7 @@ impl CallRunner {
         let state = record.await.map(|record| record.map(|record| record.state));
         match state {
             Ok(Some(RequestState::Started)) => {
-                CallResult::from_outcome(self.sealer.interrupted_outcome(call))
+                CallResult::from_outcome(self.sealer.interrupted(call))
             }
             Ok(_) => {
                 self.delivery.outbox.signal_work();

@@ -57,7 +57,7 @@ pub(in crate::runner) enum ClaimOutcome {
 }
 
 impl HeldClaims {
-    fn add_claim(&self, id: &RequestId, lease: &LeaseId, watched: bool) {
+    fn add(&self, id: &RequestId, lease: &LeaseId, watched: bool) {
         let watched = watch::Sender::new(watched);
         let held = HeldClaim {
             lease: lease.clone(),
@@ -77,7 +77,7 @@ impl HeldClaims {
     }
 
     /// Removes the claim of a call that ended; returns whether its lease was lost meanwhile.
-    pub fn release_claim(&self, id: &RequestId) -> bool {
+    pub fn release(&self, id: &RequestId) -> bool {
         self.held.lock().remove(id).is_some_and(|held| held.lost)
     }
 
@@ -151,8 +151,7 @@ impl ClaimService {
         call: &AcceptedRequest,
         cancel: &CancellationToken,
     ) -> ClaimOutcome {
-        let mut retry =
-            RetryIntervals::new(self.settings.waits.retry).with_retry_budget(&self.budget);
+        let mut retry = RetryIntervals::new(self.settings.waits.retry).with_budget(&self.budget);
         loop {
             // While calls are paused, a call that has not begun waits.
             tokio::select! {
@@ -185,7 +184,7 @@ impl ClaimService {
         call: &AcceptedRequest,
         cancel: &CancellationToken,
     ) -> Result<ClaimOutcome, RetryDelay> {
-        if call.request_origin() == RequestOrigin::Task {
+        if call.origin() == RequestOrigin::Task {
             return Ok(ClaimOutcome::Granted);
         }
         let id = &call.tool_request().id;
@@ -210,7 +209,7 @@ impl ClaimService {
                         ClaimOutcome::NotGranted(claim.reason)
                     });
                 }
-                self.held.add_claim(id, call.lease_id(), claim.watched);
+                self.held.add(id, call.lease_id(), claim.watched);
                 let in_doubt = claim.attempt > 1 && call.tool_effect().runs_at_most_once();
                 Ok(if in_doubt {
                     ClaimOutcome::InDoubt
@@ -251,7 +250,7 @@ pub async fn run_claim_renewal(claims: Arc<ClaimService>) {
         for (id, lease) in claims.held.begin_renewals() {
             let claims = Arc::clone(&claims);
             renewing.spawn(async move {
-                claims.renew_claim(id.clone(), &lease).await;
+                claims.renew(id.clone(), &lease).await;
                 claims.held.end_renewal(&id);
             });
         }
@@ -259,13 +258,13 @@ pub async fn run_claim_renewal(claims: Arc<ClaimService>) {
 }
 
 impl ClaimService {
-    async fn renew_claim(&self, id: RequestId, lease: &LeaseId) {
+    async fn renew(&self, id: RequestId, lease: &LeaseId) {
         match self
             .sessions
             .with_session(|| self.backend.claim_request(&id, lease))
             .await
         {
-            Ok(claim) if claim.cancelled => self.waker.wake_loop(WakeEvent::CancelSeen(id)),
+            Ok(claim) if claim.cancelled => self.waker.wake(WakeEvent::CancelSeen(id)),
             Ok(claim) if !claim.granted => {
                 tracing::warn!(request.id = %id, reason = claim.reason, "the lease of a running call was lost");
                 self.held.mark_lost(&id);

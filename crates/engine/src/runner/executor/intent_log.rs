@@ -18,8 +18,8 @@ impl IntentRecorder for IntentLog {
         Box::pin(async move {
             let bodies: Result<Vec<String>, _> =
                 intents.iter().map(serde_json::to_string).collect();
-            let bodies = bodies
-                .map_err(|cause| ToolError::internal_error(format!("A declaration: {cause}")))?;
+            let bodies =
+                bodies.map_err(|cause| ToolError::internal(format!("A declaration: {cause}")))?;
             if let Err(cause) = self.0.record_intents(request, bodies).await {
                 tracing::error!(request.id = %request, %cause, "what a call is about to do cannot be written down");
                 let text = "The device's runner cannot write down what it is about to do (is its disk full?), so \

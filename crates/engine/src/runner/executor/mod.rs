@@ -127,7 +127,7 @@ impl Executor {
                     let delivery = Arc::clone(&self.runner.delivery);
                     self.runner
                         .background
-                        .spawn_task(async move { delivery.deliver_reply(reply).await });
+                        .spawn(async move { delivery.deliver_reply(reply).await });
                 }
                 OfferOutcome::Answered(id) => self.runner.delivery.redeliver_reply(id),
                 OfferOutcome::InFlight(left) => self.resume_in_flight(&left),
@@ -146,7 +146,7 @@ impl Executor {
     /// Tells the backend, if the wire allows it, that there will be no result.
     fn send_decline(&self, id: RequestId, why: DeclineReason) {
         let claims = Arc::clone(&self.runner.claims);
-        self.runner.background.spawn_task(async move {
+        self.runner.background.spawn(async move {
             if let Err(error) = claims.backend.decline_request(&id, why).await {
                 // A repeated request is declined again.
                 tracing::info!(request.id = %id, %error, "that there is no result could not be said");
@@ -230,13 +230,13 @@ impl Executor {
         let tool = self
             .runner
             .registry
-            .find_tool(accepted.tool_request().tool.as_str());
+            .find(accepted.tool_request().tool.as_str());
         match accepted.tool_effect() {
             _ if accepted.tool_request().cancelled => LaneShare::Cancelled,
             _ if tool.is_ok_and(|tool| tool.tool_spec().lane == CallLane::Control) => {
                 LaneShare::Free
             }
-            _ if accepted.request_origin() == RequestOrigin::Task => LaneShare::Task,
+            _ if accepted.origin() == RequestOrigin::Task => LaneShare::Task,
             ToolEffect::AsksUser => LaneShare::Free,
             ToolEffect::Reads => LaneShare::Read,
             ToolEffect::Writes | ToolEffect::Executes => LaneShare::Effect,
@@ -251,7 +251,7 @@ impl Executor {
             while let Some(waiting) = self.lanes.next_cancelled() {
                 self.start_call(waiting);
             }
-            if self.disk.check_disk_space() {
+            if self.disk.check() {
                 return false;
             }
             while !self.runner.pause.is_active()
@@ -283,13 +283,13 @@ impl Executor {
             ended,
             over: call.over.clone(),
         };
-        self.runner.background.spawn_task(async move {
+        self.runner.background.spawn(async move {
             let _freeing = freeing;
             let accepted = call.accepted.clone();
             let answering = Arc::clone(&runner);
             let mut answer = runner
                 .background
-                .spawn_task(async move { answering.answer_one_call(call).await });
+                .spawn(async move { answering.answer_one(call).await });
             let long = async {
                 match share.place_limit() {
                     Some(time) => tokio::time::sleep(time).await,
@@ -299,12 +299,12 @@ impl Executor {
             let answered = tokio::select! {
                 answered = &mut answer => answered,
                 () = long => {
-                    waker.wake_loop(WakeEvent::RunsLong(id));
+                    waker.wake(WakeEvent::RunsLong(id));
                     answer.await
                 }
             };
             if answered.is_err() {
-                runner.answer_panicked_call(&accepted).await;
+                runner.answer_panicked(&accepted).await;
             }
         });
     }

@@ -25,7 +25,7 @@ impl CallRunner {
         if !self.observer.may_follow(&request.conversation) {
             return None;
         }
-        let entry = self.registry.find_tool(request.tool.as_str()).ok()?;
+        let entry = self.registry.find(request.tool.as_str()).ok()?;
         let (masked, _) = self.sealer.redactor.mask(&request.args);
         // Under their own names, so that no other spelling of a key is mistaken for something else.
         let canonical = entry.tool_spec().canonical_args(&masked);
@@ -37,11 +37,9 @@ impl CallRunner {
             conversation: &request.conversation,
             tool: entry.tool_spec(),
             effect: call.tool_effect(),
-            of_task: call.request_origin() == RequestOrigin::Task,
+            of_task: call.origin() == RequestOrigin::Task,
             args: &args,
-            description: &self
-                .registry
-                .describe_tool_call(request.tool.as_str(), &args),
+            description: &self.registry.describe_call(request.tool.as_str(), &args),
         })
     }
 
@@ -66,7 +64,7 @@ impl CallRunner {
             audience,
             over.clone(),
         );
-        let task = self.background.spawn_task(showing);
+        let task = self.background.spawn(showing);
         (progress, Some(OutputFollower { over, task }))
     }
 }
@@ -79,7 +77,7 @@ pub(in crate::runner) struct OutputFollower {
 
 impl OutputFollower {
     /// Shows the last output at the end of the call.
-    pub async fn finish_output(mut self) {
+    pub async fn finish(mut self) {
         self.over.cancel();
         let _ = tokio::time::timeout(LAST_OUTPUT_TIMEOUT, &mut self.task).await;
     }

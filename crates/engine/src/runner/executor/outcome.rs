@@ -104,6 +104,6 @@ pub fn preparation_timeout(limit: Duration) -> CallOutcome {
 }
 
 pub fn panic_error() -> ToolError {
-    ToolError::internal_error("The tool failed inside (a fault of punie-runner, not of the arguments). What it had done so far stands.")
+    ToolError::internal("The tool failed inside (a fault of punie-runner, not of the arguments). What it had done so far stands.")
         .with_meta(ResultMeta { may_have_run: true, ..ResultMeta::default() })
 }

@@ -52,7 +52,7 @@ impl Executor {
         };
         tracing::warn!(what, calls = stopping.len(), "the owner stops what runs");
         let runner = Arc::clone(&self.runner);
-        self.runner.background.spawn_task(async move {
+        self.runner.background.spawn(async move {
             runner.end_ordered(&order, stopping, &mut outcome).await;
             let recording = move || runner.pause.record_stop_outcome(&order.id, &outcome);
             if let Err(error) = run_on_blocking_thread(recording).await {

@@ -49,7 +49,6 @@ pub(super) struct LaneGuard {
 impl Drop for LaneGuard {
     fn drop(&mut self) {
         self.over.cancel();
-        self.waker
-            .wake_loop(WakeEvent::CallFinished(self.ended.clone()));
+        self.waker.wake(WakeEvent::CallFinished(self.ended.clone()));
     }
 }

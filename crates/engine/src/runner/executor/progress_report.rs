@@ -39,7 +39,7 @@ impl ProgressReports {
         call: &AcceptedRequest,
     ) -> (CallProgress, Option<AbortOnDropHandle<()>>) {
         let wanted = !self.claims.settings.calls.current().progress.is_zero()
-            && call.request_origin() == RequestOrigin::Backend
+            && call.origin() == RequestOrigin::Backend
             && call.tool_effect() == ToolEffect::Executes;
         let Some(watched) = wanted
             .then(|| self.claims.held.subscribe_watched(&call.tool_request().id))
@@ -51,7 +51,7 @@ impl ProgressReports {
         let telling = report_output(Arc::clone(self), call.clone(), audience, watched);
         (
             progress,
-            Some(AbortOnDropHandle::new(self.background.spawn_task(telling))),
+            Some(AbortOnDropHandle::new(self.background.spawn(telling))),
         )
     }
 }
@@ -89,10 +89,7 @@ async fn report_output(
             Ok(told) => {
                 reports.claims.held.set_watched(id, told.watched);
                 if told.cancelled {
-                    reports
-                        .claims
-                        .waker
-                        .wake_loop(WakeEvent::CancelSeen(id.clone()));
+                    reports.claims.waker.wake(WakeEvent::CancelSeen(id.clone()));
                 }
             }
             Err(error) if error.recovery_action() == RecoveryAction::GiveUp => return,

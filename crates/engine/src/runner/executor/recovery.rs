@@ -143,12 +143,10 @@ impl Recovery {
             found = outcome;
         }
         let outcome = match fate {
-            RecoveredRequest::Run => {
-                match self.signatures.refuse_leftover_request(&call, key_is_new) {
-                    Some(denied) => denied,
-                    None => return Ok(()),
-                }
-            }
+            RecoveredRequest::Run => match self.signatures.refuse_leftover(&call, key_is_new) {
+                Some(denied) => denied,
+                None => return Ok(()),
+            },
             RecoveredRequest::Post | RecoveredRequest::Compare => return Ok(()),
             RecoveredRequest::Answer(RulesReply::NeverRan) => cancelled_before_start(),
             RecoveredRequest::Answer(RulesReply::ChangedNothing) => {
@@ -156,7 +154,7 @@ impl Recovery {
             }
             RecoveredRequest::Answer(RulesReply::CrashLooping) => crash_looping_outcome(attempt),
             RecoveredRequest::Answer(RulesReply::Interrupted | RulesReply::Recovered) => {
-                found.unwrap_or_else(|| self.sealer.interrupted_outcome(&call))
+                found.unwrap_or_else(|| self.sealer.interrupted(&call))
             }
         };
         let request = call.tool_request();

@@ -26,10 +26,7 @@ impl CallRunner {
     ) -> Option<RecordedReply> {
         let request = call.tool_request();
         let facts = AuditFacts::from(&outcome);
-        let sealed = self
-            .sealer
-            .seal_outcome(request, outcome, attempt, duration)
-            .await;
+        let sealed = self.sealer.seal(request, outcome, attempt, duration).await;
         self.audit
             .record_answered(call, &sealed, facts, attempt, duration)
             .await;

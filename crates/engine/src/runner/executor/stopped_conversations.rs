@@ -31,7 +31,7 @@ impl StoppedConversations {
         let reason = self.supervision.stop_reason(&request.conversation)?;
         if self
             .registry
-            .find_tool(request.tool.as_str())
+            .find(request.tool.as_str())
             .is_ok_and(|tool| tool.tool_spec().only_ends)
         {
             return None;
@@ -46,7 +46,7 @@ impl StoppedConversations {
     }
 
     /// Resumes a conversation.
-    pub fn resume_stopped(&self, conversation: &ConversationId) {
+    pub fn resume(&self, conversation: &ConversationId) {
         match self.supervision.remove_stop(conversation) {
             Ok(true) => {
                 tracing::info!(%conversation, "a stopped conversation goes on: a person allowed a call of it");

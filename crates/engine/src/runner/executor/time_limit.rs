@@ -11,7 +11,7 @@ use punie_tool::time_limit::{NOTICE_TIME, wait_until_limit};
 impl CallRunner {
     /// Waits until a call has run for this long, not counting sleep, or until its deadline has passed.
     pub async fn wait_for_time_limit(&self, call: &RunningCall, limit: Duration) {
-        let mut woken = self.machine_wakes.subscribe_wakes();
+        let mut woken = self.machine_wakes.subscribe();
         let mut over = Instant::now() + limit;
         loop {
             tokio::select! {

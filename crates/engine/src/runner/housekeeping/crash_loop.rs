@@ -29,7 +29,7 @@ struct CrashRecord {
 /// Records the start of this process, and enters safe mode after too many crashes. To be called before recovery
 /// changes the running requests.
 pub async fn record_process_start(keeper: &Housekeeping) -> Result<(), RunnerError> {
-    keeper.audit.audit_event(
+    keeper.audit.event(
         AuditEvent::Started,
         AuditActor::Runner,
         env!("CARGO_PKG_VERSION"),
@@ -101,7 +101,7 @@ pub async fn record_stop_end(keeper: &Housekeeping) {
     keeper.audit.record_later_traffic();
     keeper
         .audit
-        .audit_event(AuditEvent::Stopped, AuditActor::Runner, "");
+        .event(AuditEvent::Stopped, AuditActor::Runner, "");
     keeper.audit.audit.flush_durably().await;
 }
 

@@ -75,7 +75,7 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
     };
     let mut alarm = WakeTimer::with_period(period, keeper.clock.clone());
     // The state that an earlier process recorded is outdated.
-    keeper.report.state.signal_health_change();
+    keeper.report.state.signal_change();
     let mut detector = SleepDetector::new(now());
     if let Some(watchdog) = &keeper.watchdog {
         watchdog.notify_manager("READY=1\nSTATUS=");
@@ -83,13 +83,13 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
     loop {
         let rang = tokio::select! {
             () = alarm.wait_for_tick() => true,
-            () = keeper.report.state.wait_for_health_change() => false,
+            () = keeper.report.state.wait_for_change() => false,
             () = keeper.phases.over.cancelled() => return,
         };
         let work_began = now();
         if rang {
             if let Some(missed) = detector.end_round(work_began, period_ms) {
-                keeper.waker.wake_loop(WakeEvent::MachineWoke(missed));
+                keeper.waker.wake(WakeEvent::MachineWoke(missed));
             }
             keeper.timer.announce_check();
             if keeper.pause.is_watched() {
@@ -105,7 +105,7 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
             keeper.notify_watchdog().await;
         }
         // A disk that hangs must not block the other checks.
-        let _ = timeout(JOURNAL_TIMEOUT, keeper.report.record_health()).await;
+        let _ = timeout(JOURNAL_TIMEOUT, keeper.report.record()).await;
         detector.record_work(work_began, now());
     }
 }
@@ -116,7 +116,7 @@ impl Housekeeping {
         self.apply_pause();
         // After the pause, so that no call begins while an order ends those that run.
         for order in self.pause.take_stop_orders() {
-            self.waker.wake_loop(WakeEvent::StopOrdered(order));
+            self.waker.wake(WakeEvent::StopOrdered(order));
         }
     }
 
@@ -134,9 +134,9 @@ impl Housekeeping {
             tracing::info!("calls may begin again");
         }
         self.record_pause();
-        self.report.state.signal_health_change();
+        self.report.state.signal_change();
         self.heartbeat_soon.notify_one();
-        self.waker.wake_loop(WakeEvent::PauseChanged);
+        self.waker.wake(WakeEvent::PauseChanged);
     }
 
     /// Records in the audit whether calls may begin.
@@ -146,7 +146,7 @@ impl Housekeeping {
             (false, true) => (AuditEvent::Held, "paused"),
             (false, false) => (AuditEvent::Released, ""),
         };
-        self.audit.audit_event(event, AuditActor::Runner, words);
+        self.audit.event(event, AuditActor::Runner, words);
     }
 }
 
@@ -189,7 +189,7 @@ impl Housekeeping {
 
 /// Applies the switches as soon as one changes, until the runner is over.
 pub(super) async fn run_switch_watch(housekeeping: Arc<Housekeeping>) {
-    let Some(mut watch) = housekeeping.pause.watch_pause_switches() else {
+    let Some(mut watch) = housekeeping.pause.watch_switches() else {
         return;
     };
     housekeeping.pause.set_watched();

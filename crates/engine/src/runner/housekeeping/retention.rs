@@ -36,12 +36,12 @@ pub async fn run_retention(housekeeping: Arc<Housekeeping>) {
         // A tick takes about one period.
         if listed.elapsed() + period / 2 >= due {
             listed = Instant::now();
-            keeper.waker.wake_loop(WakeEvent::ListOpenDue);
+            keeper.waker.wake(WakeEvent::ListOpenDue);
         }
         if keeper.server_clock.is_read() {
             keeper.give_up_replies().await;
         }
-        let now = keeper.server_clock.expiry_clock().now_ms();
+        let now = keeper.server_clock.expiry().now_ms();
         if let Some(now) = now {
             keeper.delete_old_rows(now).await;
         }

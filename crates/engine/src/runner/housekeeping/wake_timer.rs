@@ -162,7 +162,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_rings_again_and_again() {
-        let mut alarm = WakeTimer::with_period(Duration::from_millis(1), Clock::system_clock());
+        let mut alarm = WakeTimer::with_period(Duration::from_millis(1), Clock::system());
         for _ in 0..3 {
             alarm.wait_for_tick().await;
         }
@@ -173,7 +173,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_jump_that_is_learned_of_while_the_timer_is_set_is_a_ring_and_the_timer_goes_on() {
-        let mut alarm = WakeTimer::with_period(Duration::from_hours(1), Clock::system_clock());
+        let mut alarm = WakeTimer::with_period(Duration::from_hours(1), Clock::system());
         let timer = alarm.timer.as_mut().expect("a timer");
         // As the kernel does if the time of day jumped since the last read: it arms the timer and reports the jump in
         // one call.
@@ -222,7 +222,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_ring_that_something_else_came_before_comes_no_later() {
-        let mut alarm = WakeTimer::with_period(Duration::from_millis(200), Clock::system_clock());
+        let mut alarm = WakeTimer::with_period(Duration::from_millis(200), Clock::system());
         let begun = Instant::now();
         // As when other events keep interrupting the wait: a tick that was postponed each time would never come.
         while tokio::time::timeout(Duration::from_millis(50), alarm.wait_for_tick())

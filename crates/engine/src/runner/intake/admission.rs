@@ -43,7 +43,7 @@ impl OfferAdmission {
     ) -> Result<Vec<OfferOutcome>, JournalError> {
         let offers: Vec<RequestOffer> = events
             .into_iter()
-            .filter_map(|event| self.convert_offer(event))
+            .filter_map(|event| self.convert(event))
             .collect();
         if offers.is_empty() && cursor.is_none() {
             return Ok(Vec::new());
@@ -123,7 +123,7 @@ impl OfferAdmission {
         self.audit.audit.queue_entries(told.collect());
     }
 
-    fn convert_offer(&self, event: OfferedEvent) -> Option<RequestOffer> {
+    fn convert(&self, event: OfferedEvent) -> Option<RequestOffer> {
         match event {
             OfferedEvent::Request(mut request) => {
                 if let Some(refusal) = self.refuse_unsigned(&request) {
@@ -135,7 +135,7 @@ impl OfferAdmission {
                 }
                 let effect = self
                     .registry
-                    .effect_of_tool(request.tool.as_str(), &request.args)
+                    .effect_of(request.tool.as_str(), &request.args)
                     .unwrap_or(ToolEffect::Reads);
                 let title = self.title_of_request(&request);
                 Some(RequestOffer::Request(request, effect, title))
@@ -161,7 +161,7 @@ impl OfferAdmission {
 
     /// Refuses a request whose signature is missing or not acceptable.
     fn refuse_unsigned(&self, request: &ToolRequest) -> Option<UnreadableRequest> {
-        let why = self.signatures.signature_problem(request)?;
+        let why = self.signatures.problem(request)?;
         tracing::warn!(request.id = %request.id, ?why, "a request is not run: it is not signed as this device requires");
         let failure = request_signatures::signature_refusal(request, &why);
         Some(self.build_refusal(request.clone(), failure))

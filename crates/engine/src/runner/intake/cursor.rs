@@ -38,7 +38,7 @@ impl Intake {
         self.clear_cursor().await?;
         self.refused_cursors = self.refused_cursors.saturating_add(1);
         if self.refused_cursors > 1 {
-            let wait = self.schedule.record_poll_error(refused);
+            let wait = self.schedule.record_error(refused);
             self.schedule_poll(wait);
         } else {
             self.poll();

@@ -236,7 +236,7 @@ impl Intake {
         if !self.schedule.is_failing() {
             tracing::warn!(%error, "the backend cannot be used now; the runner tries again, and running calls go on");
         }
-        let wait = self.schedule.record_poll_error(&error);
+        let wait = self.schedule.record_error(&error);
         tracing::debug!(%error, retry_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), "the backend could not be polled");
         self.schedule_poll(wait);
         Ok(())
@@ -257,7 +257,7 @@ impl Intake {
         if self.is_polling {
             return;
         }
-        if self.disk.check_disk_space() {
+        if self.disk.check() {
             return self.recheck_disk_later();
         }
         self.is_polling = true;
@@ -274,20 +274,20 @@ impl Intake {
         // The longest case: the poll is made, refused, and made again after a session was opened.
         self.liveness
             .expect_within(LivenessTask::Poll, wait * 2 + Duration::from_mins(1));
-        let mut woken = self.machine_wakes.subscribe_wakes();
+        let mut woken = self.machine_wakes.subscribe();
         let (sessions, background, waker) = (
             Arc::clone(&self.sessions),
             self.background.clone(),
             self.waker.clone(),
         );
-        self.background.spawn_task(async move {
+        self.background.spawn(async move {
             let asked = Instant::now();
             let poll = async move {
                 punie_core::failpoint::reach("poll");
                 sessions.with_session(|| sessions.backend_client().poll_events(cursor.as_deref(), page, wait)).await
             };
             tokio::select! {
-                polled = background.call_in_task(poll) => waker.wake_loop(WakeEvent::Polled(number, polled, asked.elapsed())),
+                polled = background.call_in_task(poll) => waker.wake(WakeEvent::Polled(number, polled, asked.elapsed())),
                 // The loop polls again after a sleep.
                 _ = woken.changed() => {}
                 () = background.phases.stopping.cancelled() => {}

@@ -29,7 +29,7 @@ pub(super) struct OpenRequests {
 
 impl OpenRequests {
     pub(super) fn new(retry: (Duration, Duration), budget: &Arc<RetryBudget>) -> Self {
-        let retry = RetryIntervals::new(retry).with_retry_budget(budget);
+        let retry = RetryIntervals::new(retry).with_budget(budget);
         Self {
             unknown: Vec::new(),
             is_listed: false,
@@ -52,10 +52,14 @@ impl Intake {
             self.background.clone(),
             self.waker.clone(),
         );
-        self.background.spawn_task(async move {
-            let list = async move { sessions.with_session(|| sessions.backend_client().list_open_requests()).await };
+        self.background.spawn(async move {
+            let list = async move {
+                sessions
+                    .with_session(|| sessions.backend_client().list_open_requests())
+                    .await
+            };
             tokio::select! {
-                open = background.call_in_task(list) => waker.wake_loop(WakeEvent::OpenListed(open)),
+                open = background.call_in_task(list) => waker.wake(WakeEvent::OpenListed(open)),
                 () = background.phases.stopping.cancelled() => {}
             }
         });
@@ -66,7 +70,7 @@ impl Intake {
         &mut self,
         open: Vec<OfferedEvent>,
     ) -> Result<Option<Vec<OfferOutcome>>, RunnerError> {
-        self.open.retry.reset_intervals();
+        self.open.retry.reset();
         self.open.next_listing = None;
         match self.admissions.admit_page(open, None).await {
             Ok(admitted) => Ok(Some(admitted)),
@@ -104,20 +108,26 @@ impl Intake {
             self.background.clone(),
             self.waker.clone(),
         );
-        self.background.spawn_task(async move {
+        self.background.spawn(async move {
             let fetch = async move {
-                let mut open = sessions.with_session(|| sessions.backend_client().fetch_open_requests(&ids)).await?;
+                let mut open = sessions
+                    .with_session(|| sessions.backend_client().fetch_open_requests(&ids))
+                    .await?;
                 // The first body always fits, so this ends.
                 let came: Vec<_> = open.iter().filter_map(offered_id).cloned().collect();
-                if let Some(last) = came.last().and_then(|last| ids.iter().position(|id| id == last)) {
-                    open.extend(
-                        ids[last + 1..].iter().map(|id| OfferedEvent::Open { id: id.clone(), cancelled: false }),
-                    );
+                if let Some(last) = came
+                    .last()
+                    .and_then(|last| ids.iter().position(|id| id == last))
+                {
+                    open.extend(ids[last + 1..].iter().map(|id| OfferedEvent::Open {
+                        id: id.clone(),
+                        cancelled: false,
+                    }));
                 }
                 Ok(open)
             };
             tokio::select! {
-                open = background.call_in_task(fetch) => waker.wake_loop(WakeEvent::OpenListed(open)),
+                open = background.call_in_task(fetch) => waker.wake(WakeEvent::OpenListed(open)),
                 () = background.phases.stopping.cancelled() => {}
             }
         });
@@ -137,9 +147,9 @@ impl Intake {
         {
             let wait = self.open.retry.delay_after(pause);
             let (waker, stopping) = (self.waker.clone(), self.background.phases.stopping.clone());
-            let next_look = self.background.spawn_task(async move {
+            let next_look = self.background.spawn(async move {
                 tokio::select! {
-                    () = tokio::time::sleep(wait) => waker.wake_loop(WakeEvent::ListOpenDue),
+                    () = tokio::time::sleep(wait) => waker.wake(WakeEvent::ListOpenDue),
                     () = stopping.cancelled() => {}
                 }
             });

@@ -24,7 +24,7 @@ pub(super) struct PollSchedule {
 
 impl PollSchedule {
     pub(super) fn new(settings: RunnerSettings, budget: &Arc<RetryBudget>) -> Self {
-        let retry = RetryIntervals::new(settings.waits.retry).with_retry_budget(budget);
+        let retry = RetryIntervals::new(settings.waits.retry).with_budget(budget);
         let slow = RetryIntervals::new(settings.waits.slow_retry);
         Self {
             settings,
@@ -46,8 +46,8 @@ impl PollSchedule {
         listens: bool,
     ) -> (Duration, Option<Duration>) {
         let recovered = self.failing_since.take().map(|since| since.elapsed());
-        self.retry.reset_intervals();
-        self.slow.reset_intervals();
+        self.retry.reset();
+        self.slow.reset();
         if events > 0 {
             self.last_event = Some(Instant::now());
         } else if is_done && recovered.is_none() {
@@ -58,13 +58,13 @@ impl PollSchedule {
         let wait = if !is_done || self.holds_polls != Some(false) {
             Duration::ZERO
         } else {
-            self.poll_interval(listens)
+            self.interval(listens)
         };
         (wait, recovered)
     }
 
     /// Records a failed poll; returns the wait before the next.
-    pub(super) fn record_poll_error(&mut self, error: &BackendError) -> Duration {
+    pub(super) fn record_error(&mut self, error: &BackendError) -> Duration {
         self.failing_since.get_or_insert_with(Instant::now);
         match error.recovery_action() {
             RecoveryAction::Retry(pause) => self.retry.delay_after(pause),
@@ -82,8 +82,8 @@ impl PollSchedule {
 
     /// Resets the retries after a sleep of the machine, because earlier failures say nothing about now.
     pub(super) fn reset_retries(&mut self) {
-        self.retry.reset_intervals();
-        self.slow.reset_intervals();
+        self.retry.reset();
+        self.slow.reset();
     }
 
     /// Returns whether polls came back at once without events.
@@ -96,7 +96,7 @@ impl PollSchedule {
         self.failing_since.is_some()
     }
 
-    fn poll_interval(&self, listens: bool) -> Duration {
+    fn interval(&self, listens: bool) -> Duration {
         let since = self.last_event.map(|at| at.elapsed());
         let settings = &self.settings;
         let interval = match since {
@@ -161,13 +161,13 @@ mod tests {
             url: String::new(),
             cause: String::new(),
         };
-        assert!(rhythm.record_poll_error(&gone) <= Duration::from_secs(1));
+        assert!(rhythm.record_error(&gone) <= Duration::from_secs(1));
         assert!(rhythm.record_page(0, true, HELD, false).1.is_some());
         assert!(rhythm.record_page(0, true, HELD, false).1.is_none());
         let silent = BackendError::Function {
             message: "Server Error".into(),
         };
-        assert!(rhythm.record_poll_error(&silent) >= Duration::from_secs(30));
+        assert!(rhythm.record_error(&silent) >= Duration::from_secs(30));
     }
 
     #[tokio::test(start_paused = true)]
@@ -181,7 +181,7 @@ mod tests {
             retry_after: Some(quiet),
         };
         for _ in 0..20 {
-            let wait = rhythm.record_poll_error(&busy);
+            let wait = rhythm.record_error(&busy);
             assert!(wait >= quiet && wait <= quiet.mul_f64(1.1), "{wait:?}");
         }
     }

@@ -33,7 +33,7 @@ pub(in crate::runner) struct WakeupSocket {
 impl WakeupSocket {
     fn wake_for_push(&self) {
         if self.state.try_mark_queued() {
-            self.waker.wake_loop(WakeEvent::Pushed);
+            self.waker.wake(WakeEvent::Pushed);
         }
     }
 
@@ -56,7 +56,7 @@ impl WakeupSocket {
             self.wake_for_push();
         }
         if begun.elapsed() >= MIN_STABLE_TIME {
-            retry.reset_intervals();
+            retry.reset();
         }
         match error.recovery_action() {
             // The poll finds out when the backend is back.
@@ -66,7 +66,7 @@ impl WakeupSocket {
             RecoveryAction::ReopenSession
                 if self
                     .sessions
-                    .reopen_session(self.sessions.current_generation())
+                    .reopen(self.sessions.current_generation())
                     .await
                     .is_ok() =>
             {
@@ -85,7 +85,7 @@ impl WakeupSocket {
 /// Keeps the socket open while it is wanted, until the runner stops.
 pub async fn run_wakeup_socket(socket: Arc<WakeupSocket>) {
     let mut wanted = socket.state.wanted.subscribe();
-    let mut woken = socket.machine_wakes.subscribe_wakes();
+    let mut woken = socket.machine_wakes.subscribe();
     let mut retry = RetryIntervals::new(socket.settings.waits.retry);
     if socket.settings.poll.wakeup == WakeupMode::Off {
         return;

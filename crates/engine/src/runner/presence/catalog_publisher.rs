@@ -41,12 +41,12 @@ const TOOL_KINDS: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Plugin];
 pub async fn run_publisher(publisher: Arc<CatalogPublisher>) {
     let mut news = CatalogSignals {
         home: publisher.catalog.subscribe_catalog(),
-        tools: publisher.registry.subscribe_tool_changes(),
+        tools: publisher.registry.subscribe_changes(),
     };
     let mut due = ALL_KINDS;
     loop {
-        let mut retry = RetryIntervals::new(publisher.settings.waits.retry)
-            .with_retry_budget(&publisher.budget);
+        let mut retry =
+            RetryIntervals::new(publisher.settings.waits.retry).with_budget(&publisher.budget);
         while let Err(error) = publisher.publish_kinds(due).await {
             tracing::debug!(%error, "the catalog could not be published now");
             let pause = match error.recovery_action() {

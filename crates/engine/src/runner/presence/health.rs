@@ -73,7 +73,7 @@ impl HealthState {
     pub fn set_disk_full(&self, full: bool) -> bool {
         let news = self.disk.swap(full, Ordering::Relaxed) != full;
         if news {
-            self.signal_health_change();
+            self.signal_change();
         }
         news
     }
@@ -83,7 +83,7 @@ impl HealthState {
         if self.other_process.swap(there, Ordering::Relaxed) == there {
             return;
         }
-        self.signal_health_change();
+        self.signal_change();
         if there {
             tracing::warn!(
                 "another process with this device's identity is running (a copied home?): both answer the same \
@@ -101,7 +101,7 @@ impl HealthState {
         let before = self.canary.lock().replace(report);
         let news = failures != describe_canary(before.as_ref());
         if news {
-            self.signal_health_change();
+            self.signal_change();
         }
         news
     }
@@ -133,12 +133,12 @@ impl HealthState {
     }
 
     /// Signals that a fact that is read when needed has changed.
-    pub fn signal_health_change(&self) {
+    pub fn signal_change(&self) {
         self.changed.notify_one();
     }
 
     /// Waits until something changes.
-    pub async fn wait_for_health_change(&self) {
+    pub async fn wait_for_change(&self) {
         self.changed.notified().await;
     }
 }
@@ -191,7 +191,7 @@ impl HealthReport {
     }
 
     /// Stores changes in the journal for `status`, which runs in another process.
-    pub async fn record_health(&self) {
+    pub async fn record(&self) {
         let problems = self.current_problems().join(",");
         let canary = describe_canary(self.state.canary.lock().as_ref());
         let polled_ms = self.state.polled_ms.load(Ordering::Relaxed);

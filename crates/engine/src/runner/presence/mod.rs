@@ -59,7 +59,7 @@ pub(super) struct Presence {
 /// Sends heartbeats until the runner is over.
 pub(super) async fn run_heartbeats(presence: Arc<Presence>) {
     let mut retry =
-        RetryIntervals::new(presence.settings.waits.retry).with_retry_budget(&presence.budget);
+        RetryIntervals::new(presence.settings.waits.retry).with_budget(&presence.budget);
     let mut proven = presence.audit.confinement.when_proven();
     // The backend knows whether the confinement is proven.
     let mut told = false;
@@ -71,7 +71,7 @@ pub(super) async fn run_heartbeats(presence: Arc<Presence>) {
             .expect_within(LivenessTask::Heartbeat, Duration::from_mins(2));
         let (wait, regular) = match presence.send_one_heartbeat(true).await {
             Ok(next) => {
-                retry.reset_intervals();
+                retry.reset();
                 (next.unwrap_or_else(|| presence.heartbeat_interval()), true)
             }
             Err(error) => {

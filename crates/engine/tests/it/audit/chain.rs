@@ -453,7 +453,7 @@ async fn a_hundred_thousand_rows_are_verified() {
 #[tokio::test]
 async fn a_time_of_day_that_is_set_ahead_removes_no_row() {
     let folder = Folder::with_rows(10).await;
-    let now_ms = Clock::system_clock().now_ms();
+    let now_ms = Clock::system().now_ms();
     let ahead = Clock::from_fn(move || now_ms + 400 * 86_400_000);
     let keep = |known_ms| AuditRetention {
         age: Duration::from_hours(1),

@@ -26,7 +26,7 @@ impl Folder {
     }
 
     fn open(&self, keep: AuditRetention) -> AuditLog {
-        AuditLog::open_log(self.places.clone(), keep, None).expect("a thread")
+        AuditLog::open(self.places.clone(), keep, None).expect("a thread")
     }
 
     /// As a runner opens it, whose device signs; with the device's public key.
@@ -38,7 +38,7 @@ impl Folder {
         let public = base64(key.verifying_key().as_bytes());
         let sign = Box::new(move |text: &str| base64(&key.sign(text.as_bytes()).to_bytes()));
         (
-            AuditLog::open_log(self.places.clone(), keep, Some(sign)).expect("a thread"),
+            AuditLog::open(self.places.clone(), keep, Some(sign)).expect("a thread"),
             public,
         )
     }
@@ -76,7 +76,7 @@ impl Folder {
 
 /// Nothing goes. The time is known.
 fn all() -> AuditRetention {
-    let clock = Clock::system_clock();
+    let clock = Clock::system();
     let now_ms = clock.now_ms();
     AuditRetention {
         age: std::time::Duration::from_hours(24 * 365 * 100),

@@ -694,7 +694,7 @@ async fn another_process_reads_only_a_journal_that_is_made_and_of_its_own_versio
     let dir = tempfile::tempdir().expect("a folder");
     let path = file(dir.path());
     assert!(
-        JournalReader::find_journal(&path)
+        JournalReader::find(&path)
             .expect("no file is no error")
             .is_none()
     );
@@ -702,25 +702,25 @@ async fn another_process_reads_only_a_journal_that_is_made_and_of_its_own_versio
     raw.execute_batch("pragma journal_mode = wal")
         .expect("being made");
     assert!(
-        JournalReader::find_journal(&path)
+        JournalReader::find(&path)
             .expect("nor is one that is just being made")
             .is_none()
     );
     raw.execute_batch("create table request (id); pragma user_version = 1")
         .expect("of before");
     assert!(matches!(
-        JournalReader::find_journal(&path),
+        JournalReader::find(&path),
         Err(JournalError::Older { .. })
     ));
     raw.execute_batch("pragma user_version = 99")
         .expect("of later");
     assert!(matches!(
-        JournalReader::find_journal(&path),
+        JournalReader::find(&path),
         Err(JournalError::Newer { .. })
     ));
     let desk = Desk::new();
     assert!(
-        JournalReader::find_journal(&file(desk.dir.path()))
+        JournalReader::find(&file(desk.dir.path()))
             .expect("reads")
             .is_some()
     );

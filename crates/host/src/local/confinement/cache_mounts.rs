@@ -66,7 +66,7 @@ impl CacheMounts {
     }
 
     /// Describes the caches for `status`.
-    pub fn describe_caches(&self, rules: &SandboxRules) -> CachesInUse {
+    pub fn describe(&self, rules: &SandboxRules) -> CachesInUse {
         let Some(mounted) = self.mounted.get() else {
             return CachesInUse::Unknown;
         };
@@ -98,7 +98,7 @@ async fn mount_caches(
 ) -> io::Result<MountedCaches> {
     for number in 1..=MAX_SETS {
         let rules = rules.clone();
-        let plan = move || CacheLayers::plan_layers(&rules, number);
+        let plan = move || CacheLayers::plan(&rules, number);
         let layers = tokio::task::spawn_blocking(plan).await;
         let layers = Arc::new(layers.map_err(io::Error::other)??);
         let choice = NamespaceChoice::Existing(Arc::clone(namespaces));
@@ -106,7 +106,7 @@ async fn mount_caches(
         profile.caches = Some(Arc::clone(&layers));
         let maker = spawn_maker(spawner, profile).await?;
         let base = Arc::new(HeldView::without_ruleset(open_namespace(&maker, "mnt")?));
-        if let Some(caches) = layers.list_caches() {
+        if let Some(caches) = layers.list() {
             return Ok(MountedCaches { base, caches });
         }
         tracing::info!(

@@ -34,7 +34,7 @@ pub struct EmptyCache {
 impl Confinement {
     /// Waits for the self-test and prepares what the first command would otherwise wait for.
     pub async fn prepare_commands(&self) {
-        self.confinement_level().await;
+        self.level().await;
         #[cfg(target_os = "linux")]
         if let Some(shared) = self.state()
             && let Some(spawner) = shared.view_spawner.get()
@@ -48,7 +48,7 @@ impl Confinement {
     pub fn caches_in_use(&self) -> CachesInUse {
         match self.state() {
             #[cfg(target_os = "linux")]
-            Some(shared) if self.has_view() => shared.caches.describe_caches(&shared.setup.rules),
+            Some(shared) if self.has_view() => shared.caches.describe(&shared.setup.rules),
             Some(shared) if shared.proven.get().is_none() => CachesInUse::Unknown,
             _ => CachesInUse::OfUser,
         }

@@ -74,7 +74,7 @@ impl Confinement {
                 shared.profiles.network_access()
             };
             let profiles = &shared.profiles;
-            profiles.build_profile_without_view(process.shown, network)
+            profiles.build_without_view(process.shown, network)
         };
         let made = made.and_then(|mut profile| {
             if process.whole_network {
@@ -235,7 +235,7 @@ async fn profile_in_view(
                 .hold_view(&temp, &plan, mounts, covered, signature)?
         }
     };
-    shared.profiles.build_profile_in(view)
+    shared.profiles.build_in(view)
 }
 
 /// Makes a view in a process that waits until its mount namespace is opened here, and then ends. Returns the namespace,
@@ -305,8 +305,7 @@ pub(super) async fn run_self_test(
         shared.setup.self_test.clone(),
         shared.shared_temp().join("tmp"),
     );
-    let laid_out =
-        tokio::task::spawn_blocking(move || SelfTestTargets::create_targets(&folder, &inside));
+    let laid_out = tokio::task::spawn_blocking(move || SelfTestTargets::create(&folder, &inside));
     let outside = laid_out.await.map_err(io::Error::other)??;
     // Twice, because the level holds for the whole run and a machine can be busy.
     for _ in 0..2 {
@@ -326,7 +325,7 @@ pub(super) async fn run_self_test(
         }
     }
     // If the system refuses only the mounts, the rest may still hold.
-    let profile = shared.profiles.build_self_test_profile()?;
+    let profile = shared.profiles.build_self_test()?;
     run_self_test_once(&spawner, &outside, shared, profile).await
 }
 
@@ -377,7 +376,7 @@ mod tests {
             .map(|folder| folder.path().canonicalize().expect("real"));
         let level = async || {
             let (rules, self_test) = (
-                SandboxRules::minimal_rules(home.clone(), temp.clone()),
+                SandboxRules::minimal(home.clone(), temp.clone()),
                 home.join("self-test"),
             );
             let setup = ConfinementSetup {
@@ -388,7 +387,7 @@ mod tests {
                 java_trust_store: self_test.join("java.jks"),
                 self_test,
             };
-            Confinement::new(setup).confinement_level().await
+            Confinement::new(setup).level().await
         };
         for _ in 0..5 {
             let found = tokio::join!(level(), level(), level());
@@ -407,7 +406,7 @@ mod tests {
     async fn a_command_whose_cover_the_system_refuses_is_not_started() {
         let folder = tempfile::tempdir().expect("a folder");
         let temp = folder.path().canonicalize().expect("real");
-        let rules = SandboxRules::minimal_rules(temp.join("home"), temp.clone());
+        let rules = SandboxRules::minimal(temp.join("home"), temp.clone());
         let (self_test, require) = (temp.join("self-test"), RequiredLevel::Full);
         let setup = ConfinementSetup {
             rules: rules.clone(),

@@ -74,7 +74,7 @@ impl Confinement {
     /// Returns whether a path lies in a folder in which calls of some session may write.
     pub fn knows_folder_around(&self, path: &Path) -> bool {
         let state = self.state();
-        state.is_some_and(|state| state.setup.rules.known_folders.have_folder_around(path))
+        state.is_some_and(|state| state.setup.rules.known_folders.have_around(path))
     }
 
     /// Returns the proxy through which commands reach other hosts with `network = "ask"`.
@@ -124,7 +124,7 @@ impl Confinement {
 
     /// Returns the level at which commands are confined. The first caller waits for the self-test, some tens of
     /// milliseconds.
-    pub async fn confinement_level(&self) -> ConfinementLevel {
+    pub async fn level(&self) -> ConfinementLevel {
         match self.state() {
             Some(state) => state.prove_level_once().await,
             None => ConfinementLevel::None,
@@ -197,7 +197,7 @@ impl Confinement {
         let shared = self.state().filter(|shared| shared.setup.confine)?;
         let (cwd, level) = (cwd.to_owned(), shared.prove_level_once().await);
         tokio::task::spawn_blocking(move || {
-            ProtectedPathWatch::start_watch(&shared.guard, &cwd, level.protects_paths())
+            ProtectedPathWatch::start(&shared.guard, &cwd, level.protects_paths())
         })
         .await
         .ok()
@@ -207,7 +207,7 @@ impl Confinement {
     #[cfg(unix)]
     pub(super) fn watch_adopted_command(&self) -> Option<ProtectedPathWatch> {
         let shared = self.state().filter(|shared| shared.setup.confine)?;
-        Some(ProtectedPathWatch::start_watch(
+        Some(ProtectedPathWatch::start(
             &shared.guard,
             Path::new("/"),
             false,

@@ -37,7 +37,7 @@ pub(super) async fn spawn_maker(
         profile: Some(profile),
         ..SpawnPlan::new(program, args)
     };
-    let maker = spawner.spawn_process(plan).await?;
+    let maker = spawner.spawn(plan).await?;
     let terminal = maker.output.try_clone()?;
     let wait = move || {
         let limit = Timespec {

@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn repositories_outlast_a_change_of_the_settings_and_many_other_sessions() {
         let folder = |name: &str| PathBuf::from("/a").join(name);
-        let mut rules = SandboxRules::minimal_rules(folder("home"), folder("temp"));
+        let mut rules = SandboxRules::minimal(folder("home"), folder("temp"));
         rules.workspaces = vec![folder("work")];
         let setup = ConfinementSetup {
             rules,

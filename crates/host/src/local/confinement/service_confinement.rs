@@ -10,7 +10,7 @@ use punie_sandbox::{NetworkAccess, SandboxRules, WorkspaceAccess};
 
 impl Confinement {
     /// Creates the confinement of one service. It is tested anew, since its rules are others.
-    pub(in crate::local) fn confinement_of_service(&self, launch: &ServiceLaunch) -> Self {
+    pub(in crate::local) fn of_service(&self, launch: &ServiceLaunch) -> Self {
         let Some(current) = self.state() else {
             return self.clone();
         };

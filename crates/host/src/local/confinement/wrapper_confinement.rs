@@ -16,7 +16,7 @@ async fn run_wrapped_self_test(
     words: impl FnOnce(&Path) -> Vec<String>,
 ) -> io::Result<Option<ConfinementLevel>> {
     let temp = &shared.setup.rules.temp;
-    let outside = SelfTestTargets::create_targets(&shared.setup.self_test, temp)?;
+    let outside = SelfTestTargets::create(&shared.setup.self_test, temp)?;
     let plan = build_script_plan(SCRIPT, outside.script_arguments()?, &shared.setup.rules)?;
     let (program, args) = wrap_program(
         words(outside.protected_file()),
@@ -111,7 +111,7 @@ mod tests {
     async fn words_that_confine_nothing_are_found_out() {
         let folder = tempfile::tempdir().expect("a folder");
         let temp = folder.path().to_owned();
-        let rules = SandboxRules::minimal_rules(temp.join("home"), temp.clone());
+        let rules = SandboxRules::minimal(temp.join("home"), temp.clone());
         let (self_test, require) = (temp.join("self-test"), RequiredLevel::Full);
         let setup = ConfinementSetup {
             rules,

@@ -180,7 +180,7 @@ impl ProjectSearch<'_> {
             };
             let repository = entries.iter().find(|entry| entry.name == ".git");
             if let Some(repository) = repository {
-                self.add_project(&folder, repository.kind);
+                self.add(&folder, repository.kind);
                 continue;
             }
             if depth == MAX_DEPTH || self.budget.is_exceeded() {
@@ -207,7 +207,7 @@ impl ProjectSearch<'_> {
         }
     }
 
-    fn add_project(&mut self, folder: &Path, kind: EntryKind) {
+    fn add(&mut self, folder: &Path, kind: EntryKind) {
         let Some(repository) = find_repository(folder, kind) else {
             return;
         };

@@ -48,10 +48,7 @@ impl Bench {
 
     /// A file as an edit loads it.
     pub async fn load(&self, name: &str) -> LoadedFile {
-        let path = self
-            .workspace
-            .resolve_in_workspace(&RawPath::from(name))
-            .unwrap();
+        let path = self.workspace.resolve_inside(&RawPath::from(name)).unwrap();
         let cx = ToolContext::for_detached_call(RequestId::new());
         LocalFiles::new()
             .load_file(&cx, path, 64 << 20)

@@ -280,7 +280,7 @@ async fn h22_a_device_is_not_reached_by_a_link() {
     // In a workspace that has devices itself, they are not read either.
     let workspace = Workspace::open_roots(&["/dev".into()]).unwrap();
     let cause = workspace
-        .resolve_in_workspace(&RawPath::from("zero"))
+        .resolve_inside(&RawPath::from("zero"))
         .unwrap()
         .open_for_reading()
         .unwrap_err();
@@ -439,7 +439,7 @@ async fn the_second_workspace_is_reached_by_its_own_path() {
     assert_eq!(workspace.root_paths().count(), 2);
     assert_eq!(workspace.first_root(), bench.root);
     let path = workspace
-        .resolve_in_workspace(&RawPath::from(bench.outside.join("f").to_str().unwrap()))
+        .resolve_inside(&RawPath::from(bench.outside.join("f").to_str().unwrap()))
         .unwrap();
     assert_eq!(
         std::io::read_to_string(path.open_for_reading().unwrap()).unwrap(),
@@ -449,7 +449,7 @@ async fn the_second_workspace_is_reached_by_its_own_path() {
     symlink(bench.outside.join("f"), bench.root.join("over")).unwrap();
     assert_eq!(
         workspace
-            .resolve_in_workspace(&RawPath::from("over"))
+            .resolve_inside(&RawPath::from("over"))
             .unwrap()
             .absolute_path(),
         bench.outside.join("f")

@@ -65,7 +65,7 @@ async fn the_catalog_shows_each_tool_with_its_keys() {
             assert!(
                 bench
                     .tools
-                    .find_tool(&spec.name)
+                    .find(&spec.name)
                     .unwrap()
                     .decode_call(example)
                     .is_ok(),

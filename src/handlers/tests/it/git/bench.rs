@@ -244,8 +244,7 @@ pub fn tools_in(
     let outputs = OutputStore::open_output_folder(&home.join("outputs")).expect("a store");
     let terminals = local_terminals(home, search_path, &outputs);
     let own = Home::open_home(&home.join("punie")).expect("a home");
-    let wrappers =
-        HookWrappers::install_wrappers(&own.hooks_dir(), &COMMIT_HOOKS, terminals.clone());
+    let wrappers = HookWrappers::install(&own.hooks_dir(), &COMMIT_HOOKS, terminals.clone());
     let client: Arc<dyn TerminalClient> = Arc::new(terminals.clone());
     let commands = shell::tools(ShellDeps {
         terminals: client,

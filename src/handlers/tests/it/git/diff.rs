@@ -105,9 +105,9 @@ async fn a_long_diff_names_the_call_for_each_file_without_room() {
         text.contains(&format!("ReadOutput handle=\"{handle}\" has all of it")),
         "{text}"
     );
-    let mut kept = bench.outputs.find_output(&handle).expect("it is kept");
+    let mut kept = bench.outputs.find(&handle).expect("it is kept");
     let page = kept
-        .read_output_window(
+        .read_window(
             1,
             OutputWindow {
                 limit: 1,
@@ -154,7 +154,7 @@ async fn a_huge_diff_is_kept_and_not_held() {
     );
     let mut kept = bench
         .outputs
-        .find_output(&reply.meta.handle.expect("a handle"))
+        .find(&reply.meta.handle.expect("a handle"))
         .expect("it is kept");
     assert_eq!(kept.read_totals().expect("totals").lines, 400_007);
 }

@@ -54,7 +54,7 @@ async fn two_long_halves_have_a_handle_each() {
         .collect();
     assert_eq!(handles.len(), 2, "{handles:?}");
     for handle in handles {
-        bench.outputs.find_output(handle).expect("it is kept");
+        bench.outputs.find(handle).expect("it is kept");
     }
 }
 

@@ -38,11 +38,11 @@ async fn it_runs_no_hooks_and_says_what_does() {
     assert!(!mark.exists());
     assert_eq!(bench.told(&["status", "--porcelain"]), "?? b.txt");
     assert_eq!(
-        bench.tools.effect_of_tool("git_add_commit", "{}"),
+        bench.tools.effect_of("git_add_commit", "{}"),
         Some(ToolEffect::Writes)
     );
     assert_eq!(
-        bench.tools.effect_of_tool("GitCommit", "{}"),
+        bench.tools.effect_of("GitCommit", "{}"),
         Some(ToolEffect::Executes)
     );
 }

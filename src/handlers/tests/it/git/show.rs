@@ -101,7 +101,7 @@ async fn a_long_file_has_a_handle_and_another_kind_of_file_is_named() {
         .expect("a file");
     let mut kept = bench
         .outputs
-        .find_output(&reply.meta.handle.expect("a handle"))
+        .find(&reply.meta.handle.expect("a handle"))
         .expect("it is kept");
     assert_eq!(kept.read_totals().expect("totals").lines, 100_000);
     assert!(reply.meta.truncated);

@@ -144,7 +144,7 @@ async fn its_arguments_are_those_of_bash_and_a_skill() {
     let spec = |name: &str| {
         bench
             .registry
-            .find_tool(name)
+            .find(name)
             .expect("a tool")
             .tool_spec()
             .schema

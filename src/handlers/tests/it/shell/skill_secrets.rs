@@ -64,7 +64,7 @@ impl Bench {
 async fn a_command_has_what_its_skill_declares_and_nobody_sees_it() {
     let bench = with_secrets();
     let uses = || {
-        let all = bench.secrets().list_secrets().expect("listed");
+        let all = bench.secrets().list().expect("listed");
         all.iter()
             .filter(|entry| entry.used_at_ms.is_some())
             .count()

@@ -68,7 +68,7 @@ impl ApprovalService {
 
     /// Waits until the question expires, by the backend's clock and across sleeps of the machine.
     async fn wait_for_expiry(&self, at_ms: f64) {
-        let mut woken = self.machine_wakes.subscribe_wakes();
+        let mut woken = self.machine_wakes.subscribe();
         loop {
             let Some(left) = self.server_clock.instant_of_deadline(at_ms) else {
                 return;
@@ -155,7 +155,7 @@ impl ApprovalService {
     }
 
     fn retry_intervals(&self) -> RetryIntervals {
-        RetryIntervals::new(self.settings.waits.retry).with_retry_budget(&self.budget)
+        RetryIntervals::new(self.settings.waits.retry).with_budget(&self.budget)
     }
 
     /// Waits for the answer of the caller's side, or learns that nobody there can be asked and nobody is here.

@@ -24,7 +24,7 @@ pub(in crate::runner) struct ApprovalMemory {
 impl ApprovalMemory {
     pub fn new(open: ApprovalQuestions, clock: &ExpiryClock) -> Self {
         // This process asks the questions of an earlier one again when their calls come up.
-        open.close_earlier_questions(clock);
+        open.close_earlier(clock);
         Self {
             open,
             remembered: Mutex::default(),

@@ -110,7 +110,7 @@ impl ApprovalService {
         self.record_step(&request.id, ASKED, describe_asking(asked))
             .await;
         let listed = self.list_on_device(call, asked, &question, text);
-        let _place = LanePlaceRelease::release_place(&self.waker, &call.accepted);
+        let _place = LanePlaceRelease::release(&self.waker, &call.accepted);
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call waits for approval");
         let reply = self
             .wait_for_first_answer(call, &question, asks_caller, can_ask_here)
@@ -118,10 +118,10 @@ impl ApprovalService {
         let answered_here = self.memory.open.given_reply(&question.id);
         let is_allowed_here = matches!(&answered_here, Some(it) if it.option.is_allowed());
         if is_allowed_here {
-            self.stopped.resume_stopped(&request.conversation);
+            self.stopped.resume(&request.conversation);
         }
         if let Err(ApprovalFailure::Cancelled) = reply {
-            listed.unlist_question().await;
+            listed.unlist().await;
             return Err(ApprovalFailure::Cancelled);
         }
         let reply = reply?;
@@ -130,7 +130,7 @@ impl ApprovalService {
         let (verdict, how) = match reply {
             ApprovalReply::InEditor(decision) => {
                 if decision.allowed {
-                    self.stopped.resume_stopped(&request.conversation);
+                    self.stopped.resume(&request.conversation);
                 }
                 let verdict = apply_editor_verdict(&decision, &request.tool);
                 (verdict, format!("in the editor: {}", decision.by))
@@ -162,9 +162,9 @@ impl ApprovalService {
         };
         // Before the question leaves the list: whoever answered it looks here then.
         self.record_verdict(call, &verdict, how).await;
-        listed.unlist_question().await;
+        listed.unlist().await;
         if verdict.is_ok() && !is_of_editor {
-            self.memory.allowed.record_allowed(&request.id);
+            self.memory.allowed.record(&request.id);
         }
         verdict
     }
@@ -214,7 +214,7 @@ impl ApprovalService {
     ) -> Option<(Result<Clearance, ApprovalFailure>, String)> {
         let request = call.accepted.tool_request();
         let is_of_rule = asked.is_some_and(|asked| asked.topic.is_some());
-        let is_task = asked.is_some() && call.accepted.request_origin() == RequestOrigin::Task;
+        let is_task = asked.is_some() && call.accepted.origin() == RequestOrigin::Task;
         if is_task && !is_of_rule && self.memory.allowed.has_made_task(&request.id) {
             // The person who allowed the task saw all of it, but no rule about the content of its command.
             let clearance = Clearance::by_approval("task", asking_rule(asked));
@@ -280,7 +280,7 @@ impl ApprovalService {
     /// Returns whether the caller's side can be asked: not about a request that the backend does not know, and not on
     /// a wire without approvals.
     fn can_ask_caller(&self, call: &RunningCall) -> bool {
-        call.accepted.request_origin() == RequestOrigin::Backend
+        call.accepted.origin() == RequestOrigin::Backend
             && self.backend.remote_approvals().is_some()
     }
 

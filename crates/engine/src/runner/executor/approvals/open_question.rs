@@ -14,8 +14,8 @@ pub(in crate::runner) struct LanePlaceRelease {
 }
 
 impl LanePlaceRelease {
-    pub fn release_place(waker: &LoopWaker, call: &AcceptedRequest) -> Self {
-        waker.wake_loop(WakeEvent::ApprovalBegan(call.clone()));
+    pub fn release(waker: &LoopWaker, call: &AcceptedRequest) -> Self {
+        waker.wake(WakeEvent::ApprovalBegan(call.clone()));
         Self {
             waker: waker.clone(),
             call: call.clone(),
@@ -25,8 +25,7 @@ impl LanePlaceRelease {
 
 impl Drop for LanePlaceRelease {
     fn drop(&mut self) {
-        self.waker
-            .wake_loop(WakeEvent::ApprovalEnded(self.call.clone()));
+        self.waker.wake(WakeEvent::ApprovalEnded(self.call.clone()));
     }
 }
 
@@ -53,7 +52,7 @@ impl DeviceQuestion {
     }
 
     /// Removes the question from the list, which writes files again.
-    pub async fn unlist_question(self) {
+    pub async fn unlist(self) {
         if let Ok(Some(mut question)) = self.0.await {
             let listed = question.listed.take();
             let _ = tokio::task::spawn_blocking(move || drop(listed)).await;

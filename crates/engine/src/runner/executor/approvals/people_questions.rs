@@ -86,7 +86,7 @@ impl ApprovalService {
             ApprovalReply::InEditor(_) | ApprovalReply::NobodyToAsk => Err(NobodyToAsk),
         };
         // After the record: the person who answered reads it then.
-        listed.unlist_question().await;
+        listed.unlist().await;
         reply
     }
 }
