@@ -15,7 +15,6 @@ use punie_home::BridgeFolders;
 /// The size at which a file is kept as the one before, and a new one begins.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The log of one bridge.
 #[derive(Debug)]
 pub(super) struct BridgeLog {
     path: PathBuf,
@@ -23,7 +22,6 @@ pub(super) struct BridgeLog {
 }
 
 impl BridgeLog {
-    /// Returns the log of a bridge.
     pub fn new(folders: &BridgeFolders) -> Self {
         Self {
             path: folders.log_file().to_owned(),

@@ -25,7 +25,6 @@ pub struct CallerClient {
 pub struct CallerRequest {
     /// The id, created here so that a repeated request counts once.
     pub id: RequestId,
-    /// The tool.
     pub tool: String,
     /// Its arguments as JSON text.
     pub args: String,
@@ -227,7 +226,6 @@ impl CallerClient {
             .await
     }
 
-    /// Answers a question.
     pub(super) async fn answer_question(
         &self,
         question: &str,

@@ -23,9 +23,7 @@ use punie_text::redact::Redactor;
 
 /// A started backend, and a runner that is assembled for it but does not run yet.
 pub struct EmbeddedRunner {
-    /// The backend.
     pub backend: DevBackend,
-    /// Its tokens.
     pub tokens: BackendTokens,
     /// The configuration with this backend.
     pub config: Config,
@@ -39,9 +37,7 @@ pub struct EmbeddedRunner {
 
 /// The running runner, for what goes on beside it.
 pub struct RunningRunner<'a> {
-    /// Its processes.
     pub processes: &'a RunnerProcesses,
-    /// Its journal.
     pub journal: Journal,
     /// The editors that are connected to it.
     pub editors: AttachedEditors,

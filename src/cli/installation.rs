@@ -13,9 +13,7 @@ use anyhow::Context as _;
 pub enum InstalledBy {
     /// install.sh, or a person who unpacked an archive.
     Archive,
-    /// cargo.
     Cargo,
-    /// Homebrew.
     Homebrew,
     /// The package manager of the system.
     SystemPackage,

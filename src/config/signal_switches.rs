@@ -15,7 +15,6 @@ impl Signals {
         }
     }
 
-    /// Returns the switch with this key.
     pub(super) fn switch_of_key(&self, key: &str) -> Option<SignalSwitch> {
         self.find_switch(key.strip_prefix("signals.")?)
     }
@@ -36,7 +35,6 @@ impl Signals {
     }
 }
 
-/// Returns whether this is the key of a switch.
 pub(super) fn is_switch_key(key: &str) -> bool {
     Signals::default().switch_of_key(key).is_some()
 }

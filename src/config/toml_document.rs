@@ -44,7 +44,6 @@ pub(super) struct ConfigEntry {
     pub(super) value: TomlValue,
 }
 
-/// A TOML value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TomlValue {
     Text(String),

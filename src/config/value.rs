@@ -12,7 +12,6 @@ use super::url::BackendUrl;
 
 /// The reason why a value was rejected.
 pub(super) enum ValueError {
-    /// It has the wrong type.
     WrongType,
     /// It has the right type and is wrong for this reason.
     Invalid(String),
@@ -244,7 +243,6 @@ impl ConfigValue for Vec<String> {
     }
 }
 
-/// Quotes a text for TOML.
 pub(super) fn quote_toml(text: &str) -> String {
     // JSON escapes everything that TOML requires except for this character.
     serde_json::Value::from(text)

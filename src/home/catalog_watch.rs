@@ -30,7 +30,6 @@ pub struct CatalogWatch {
     folders: Arc<CatalogFolders>,
 }
 
-/// The watch and the folders that it is for.
 #[derive(Debug)]
 struct CatalogFolders {
     watch: FolderWatch,

@@ -142,7 +142,6 @@ pub(super) fn sort_keys(value: Value) -> Value {
     }
 }
 
-/// The head of a document.
 pub(super) trait DocumentHead: DeserializeOwned + Default {
     /// Returns the fields that the convention has rules for.
     fn convention_fields(&self) -> ConventionFields<'_>;
@@ -161,7 +160,6 @@ pub(super) struct HomeDocument<T> {
     flaws: Vec<String>,
 }
 
-/// The folder of a document.
 #[derive(Debug)]
 struct DocumentFolder {
     path: PathBuf,

@@ -29,7 +29,6 @@ pub(super) fn ensure_private_file(path: &Path, bytes: &[u8]) -> Result<bool, Hom
     }
 }
 
-/// Removes a file. Returns whether it existed.
 pub(super) fn remove_file_if_exists(path: &Path) -> Result<bool, HomeError> {
     match std::fs::remove_file(path) {
         Ok(()) => Ok(true),

@@ -37,7 +37,6 @@ const KEYCHAIN_PREFIX: &str = "keychain ";
 
 /// The content of the key's file.
 pub(super) enum KeyFileContent {
-    /// The key.
     InFile(SealingKey),
     /// The name of the keychain's entry that holds the key.
     InKeychain(KeychainEntry),

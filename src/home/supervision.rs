@@ -32,7 +32,6 @@ pub struct StoppedConversation {
     pub since_ms: i64,
 }
 
-/// The file of a stopped conversation.
 #[derive(Serialize, Deserialize)]
 struct StopFile {
     conversation: ConversationId,

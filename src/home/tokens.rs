@@ -49,7 +49,6 @@ impl TokenName {
     }
 }
 
-/// All token names.
 const ALL: [TokenName; 5] = [
     TokenName::Device,
     TokenName::Caller,

@@ -14,7 +14,6 @@ use super::client_abilities::{client_name, has_forms, named_roots};
 use super::device_link::{DeviceLink, FolderDecision, HiddenRepository, LinkError};
 use punie_core::request_session::RequestSession;
 
-/// The session of a client.
 pub(super) struct ClientSession {
     /// The folders of a client that names none; `None` if folders of this machine say nothing about the device.
     folders: Option<Vec<PathBuf>>,

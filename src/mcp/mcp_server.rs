@@ -103,7 +103,6 @@ impl McpServer {
         Ok(skills)
     }
 
-    /// Runs a tool.
     async fn run_tool(
         &self,
         tool: &str,

@@ -11,7 +11,6 @@ use super::{
 /// only while its tasks make progress.
 const WATCHDOG_SECONDS: u64 = 180;
 
-/// Renders the unit.
 pub(super) fn render_unit(service: &ServiceDefinition) -> String {
     let mut command = quote_path(&service.program.to_string_lossy());
     for argument in &service.arguments {

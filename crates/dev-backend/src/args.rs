@@ -79,7 +79,6 @@ pub(super) fn check_payload_size(field: &str, text: &str, limit: usize) -> Funct
 pub(super) struct WireNumber(f64);
 
 impl WireNumber {
-    /// Returns the number if it is finite.
     pub fn finite_value(self, field: &str) -> FunctionResult<f64> {
         if self.0.is_finite() {
             Ok(self.0)

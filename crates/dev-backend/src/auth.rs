@@ -47,7 +47,6 @@ pub(super) fn find_active_device(db: &Connection, device_id: &str) -> FunctionRe
     }
 }
 
-/// An action of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallerAction {
     /// Send requests to a device, cancel them, and read their results.

@@ -45,7 +45,6 @@ impl BackendState {
         self.snapshots.evict_all();
     }
 
-    /// Returns whether this is the admin key.
     pub fn is_admin_key(&self, key: &str) -> bool {
         let key = key.split_once(':').map_or(key, |(key, _acting_as)| key);
         credentials::equals_in_constant_time(key.as_bytes(), self.admin_key.as_bytes())

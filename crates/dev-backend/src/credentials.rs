@@ -12,7 +12,6 @@ const READABLE: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 /// A SHA-256.
 pub(super) type Sha256Hash = [u8; 32];
 
-/// Returns the hash of a text.
 pub(super) fn hash_text(text: &str) -> Sha256Hash {
     Sha256::digest(text.as_bytes()).into()
 }

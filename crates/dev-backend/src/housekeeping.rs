@@ -15,7 +15,6 @@ use super::failure::{FunctionFailure, FunctionResult};
 use super::sql_calls::SqlCalls as _;
 use punie_core::ids::RequestId;
 
-/// The interval.
 const INTERVAL: Duration = Duration::from_mins(1);
 /// The most rows per transaction, because other calls wait for it.
 const BATCH: u32 = 100;

@@ -39,7 +39,6 @@ impl PairingTerms {
     };
 }
 
-/// A code that stands.
 struct StandingCode {
     code: String,
     uses_left: u32,

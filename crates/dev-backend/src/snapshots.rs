@@ -73,13 +73,11 @@ impl SnapshotCache {
         Some(job(&db))
     }
 
-    /// Evicts expired snapshots.
     pub fn evict_expired(&self) {
         let now = Instant::now();
         self.kept.lock().retain(|kept| now < kept.until);
     }
 
-    /// Evicts all snapshots.
     pub fn evict_all(&self) {
         self.kept.lock().clear();
     }

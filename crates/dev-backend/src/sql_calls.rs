@@ -15,7 +15,6 @@ pub(super) trait SqlCalls {
         read: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<Option<T>>;
 
-    /// Returns all rows.
     fn read_rows<T>(
         &self,
         sql: &str,

@@ -86,12 +86,10 @@ impl AttachedEditors {
         }
     }
 
-    /// Returns whether a session is open, attached or not.
     pub(super) fn has_open_session(&self) -> bool {
         !self.0.state.lock().threads.is_empty()
     }
 
-    /// Returns the open sessions, attached or not.
     pub(super) fn open_sessions(&self) -> Vec<Arc<EditorSession>> {
         self.0.state.lock().threads.clone()
     }

@@ -24,7 +24,6 @@ pub(super) fn preview_diffs(
     (!diffs.is_empty() && diffs.iter().map(size).sum::<usize>() <= MAX_DIFF_BYTES).then_some(diffs)
 }
 
-/// Resolves a path to an absolute one.
 fn resolve_to_absolute(workspace: &Workspace, path: &str) -> PathBuf {
     let found = workspace.resolve_inside(&RawPath::from(path));
     found.map_or_else(

@@ -211,7 +211,6 @@ pub(super) fn unknown_outcome_error(text: String) -> ToolError {
     ToolError::new(ErrorCode::Io, text).with_meta(meta)
 }
 
-/// Releases a terminal of an editor, by its id on the wire.
 pub(super) async fn release_wire_terminal(session: &EditorSession, wire: WireId) {
     let request = ReleaseTerminalRequest::new(session.id.clone(), wire);
     let released = await_with_timeout(session, session.client.release_terminal(request)).await;

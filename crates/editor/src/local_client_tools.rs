@@ -73,7 +73,6 @@ impl LocalClient {
         self.agent.lock().clone()
     }
 
-    /// Resolves a path of the workspace.
     pub(super) fn resolve_request_path(&self, path: &Path) -> Result<WorkspacePath, Error> {
         let text = path
             .to_str()

@@ -66,7 +66,6 @@ struct ShownCallState {
 }
 
 impl ShownCall {
-    /// Shows a pending call.
     pub(super) fn show_pending(
         turn: &Arc<PromptTurn>,
         call: CallView<'_>,

@@ -21,7 +21,6 @@ const MOST_BYTES_IN_ALL: usize = 512 << 10;
 const MOST_PROBLEMS: usize = 32;
 /// The most categories of one tool.
 const MOST_CATEGORIES: usize = 16;
-/// The longest name.
 const LONGEST_NAME: usize = 64;
 /// The tool kinds that ACP defines.
 const KINDS: &[&str] = &[

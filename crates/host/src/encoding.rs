@@ -110,7 +110,6 @@ impl FileEncoding {
         !self.is_utf8() && !matches!(self, Self::Legacy(_))
     }
 
-    /// Returns the codec of the Encoding Standard.
     pub(crate) fn standard_codec(self) -> &'static encoding_rs::Encoding {
         match self {
             Self::Utf8 | Self::Utf8Bom => encoding_rs::UTF_8,

@@ -44,7 +44,6 @@ impl PolicyGrant {
         self.made_ms <= now_ms && now_ms < self.until_ms
     }
 
-    /// Returns whether it is for this part itself.
     pub(super) fn covers_part(&self, part: CallPart<'_>) -> bool {
         match (&self.target, part) {
             (GrantTarget::Command(words), CallPart::Command(simple, assigns)) => {

@@ -8,13 +8,11 @@ use super::policy_file::PolicyRules;
 use super::rule::{CallPart, PolicyRule, RuleFit};
 use super::verdict::{PolicyObjection, PolicyVerdict, VerdictSource};
 
-/// The decision on one part.
 enum PartDecision {
     /// These are against it.
     Against(Vec<PolicyVerdict>),
     /// It is allowed, by this.
     For(VerdictSource, String),
-    /// Nothing.
     Nothing,
 }
 

@@ -67,7 +67,6 @@ const COMMAND_SIGNS: [char; 13] = [
 /// A part of a call that rules are held against.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CallPart<'a> {
-    /// The call itself.
     Whole,
     /// A file.
     Place(&'a TouchedPath),

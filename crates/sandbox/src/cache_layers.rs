@@ -99,12 +99,10 @@ impl OverlayMount {
     }
 }
 
-/// The layers of one cache, and its mount.
 #[derive(Debug)]
 struct CacheLayer {
     path: PathBuf,
     folder: PathBuf,
-    /// The user has such a cache.
     is_users: bool,
     mount: OverlayMount,
 }

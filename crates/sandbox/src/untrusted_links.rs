@@ -12,7 +12,6 @@ const MAX_LINKS: usize = 40;
 /// The folders that commands may write.
 pub(super) struct WritableFolders(Vec<PathBuf>);
 
-/// A resolved path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedPath {
     /// The path without links, as far as it was followed.

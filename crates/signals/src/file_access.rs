@@ -135,7 +135,6 @@ pub(crate) enum EntryKind {
     Other,
 }
 
-/// An entry of a folder.
 #[derive(Debug)]
 pub(crate) struct FolderEntry {
     pub name: OsString,

@@ -67,7 +67,6 @@ mod tests {
         assert_eq!(woken.elapsed(), NOTICE_TIME);
     }
 
-    /// Polls once.
     async fn poll_once<F: Future + Unpin>(work: F) -> Option<F::Output> {
         tokio::select! {
             biased;

@@ -51,7 +51,6 @@ impl ContentStore {
         self.folder.join(sha256)
     }
 
-    /// Returns whether it is stored, with this size.
     pub fn has_content_of_size(&self, sha256: &str, size: u64) -> bool {
         fs::symlink_metadata(self.content_path(sha256))
             .is_ok_and(|found| found.is_file() && found.len() == size)
@@ -103,7 +102,6 @@ impl ContentStore {
         Ok(all)
     }
 
-    /// Deletes one.
     pub fn delete(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.folder.join(name))
     }

@@ -60,7 +60,6 @@ pub(super) struct ManifestRecord {
     size: OnceLock<u64>,
 }
 
-/// A line of the log of undos.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct UndoLogLine {
     pub request: RequestId,
@@ -90,7 +89,6 @@ impl ManifestRecord {
         }
     }
 
-    /// The name of its folder.
     fn folder_name(&self) -> Option<String> {
         Some(
             self.folder

@@ -14,7 +14,6 @@ use super::snapshot::{PathChange, SnapshotEnd};
 use punie_core::durable::parse_json_lines;
 use punie_core::ids::RequestId;
 
-/// One line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum ManifestLine {

@@ -63,7 +63,6 @@ pub(super) enum RemovedContent {
     Item(PathBuf),
     /// An empty folder with this mode.
     EmptyFolder(u32),
-    /// A link to this.
     Link(PathBuf),
 }
 
@@ -121,7 +120,6 @@ fn revert_steps(done: Vec<CompletedStep<'_>>, failed: &UndoStep, cause: &io::Err
 }
 
 impl UndoStep {
-    /// The path that is changed.
     pub fn changed_path(&self) -> &WorkspacePath {
         match self {
             Self::Write { path, .. }

@@ -26,7 +26,6 @@ pub(in crate::cli) struct GivenAnswer(pub PersonReply);
 /// The effect of an answer that was the first on this device.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::cli) enum AnswerEffect {
-    /// It counts.
     Counts,
     /// Another answer was earlier, or the call is over, as this describes it.
     TooLate(String),

@@ -11,7 +11,6 @@ pub(super) struct TerminalInput(());
 
 /// The result of a read.
 pub(super) enum TypedInput {
-    /// A line.
     Line(String),
     /// No line in that time.
     Nothing,

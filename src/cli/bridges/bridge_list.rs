@@ -32,7 +32,6 @@ struct BridgeLine {
     log: String,
 }
 
-/// Prints all bridges.
 pub(super) fn print_bridges(
     home: &Home,
     store: &BridgeStore,

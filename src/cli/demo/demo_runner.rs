@@ -25,7 +25,6 @@ pub(super) struct DemoRunner {
 }
 
 impl DemoRunner {
-    /// Starts the runner.
     pub fn start(root: &Path, url: &str, code: &str) -> anyhow::Result<Self> {
         let child = program(root, url)?
             .args(["run", "--pairing-code", code])

@@ -56,7 +56,6 @@ pub(super) enum StepAction {
     Undo,
 }
 
-/// One step.
 pub(super) struct DemoStep {
     pub domain: &'static str,
     pub tool: &'static str,

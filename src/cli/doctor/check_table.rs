@@ -12,7 +12,6 @@ use punie_home::Home;
 /// Mends what is safe and obvious. Returns a line for each thing that it did, or could not do.
 type FixFunction = fn(&Home) -> Vec<String>;
 
-/// One check.
 pub(super) struct DoctorCheck {
     /// Its stable name.
     pub id: &'static str,

@@ -36,7 +36,6 @@ fn path_folders(environment: &ProcessEnvironment) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Finds a program on PATH.
 fn find_program(environment: &ProcessEnvironment, name: &str) -> Option<PathBuf> {
     let folders = path_folders(environment).into_iter();
     folders

@@ -26,7 +26,6 @@ const LIST_LIMIT: Duration = Duration::from_secs(6);
 
 /// The device of a client.
 pub(super) enum LinkedDevice {
-    /// The device of this home.
     OfHome(Box<HomeDevice>),
     /// A device that the command names.
     Named(Box<LinkConnection>),

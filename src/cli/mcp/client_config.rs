@@ -16,7 +16,6 @@ use punie_text::redact::find_lookalikes;
 pub(super) struct ImportedServer {
     /// Its name, fit for `config.toml`.
     pub name: String,
-    /// Its table.
     pub table: String,
     /// The values that its table names as secrets, by the names of the secrets.
     pub secrets: BTreeMap<String, String>,

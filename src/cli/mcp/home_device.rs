@@ -35,7 +35,6 @@ const HELD_CHECKS: u32 = 3;
 /// The longest wait for the answer of a call that was given up.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
-/// The device of this home.
 pub(super) struct HomeDevice {
     context: CliContext,
     opened: OnceLock<OpenedHome>,
@@ -48,7 +47,6 @@ struct OpenedHome {
     _presence: Option<ClientPresence>,
 }
 
-/// The connection to one runner.
 #[derive(Clone)]
 struct RunnerConnection {
     holder: RunnerLockHolder,
@@ -58,7 +56,6 @@ struct RunnerConnection {
     workspaces: Vec<PathBuf>,
 }
 
-/// The backend of a runner.
 #[derive(Clone, PartialEq)]
 enum RunnerBackend {
     /// The one of this home, whose address differs from start to start.
@@ -69,7 +66,6 @@ enum RunnerBackend {
 
 /// The end of a wait for an answer that has not come.
 enum WaitEnd {
-    /// The runner has ended.
     RunnerEnded,
     /// The call has not begun, because of this.
     Held(String),

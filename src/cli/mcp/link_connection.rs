@@ -97,7 +97,6 @@ impl LinkConnection {
         Ok(rows.iter().filter_map(read_question).collect())
     }
 
-    /// Answers a question.
     pub async fn answer_question(
         &self,
         question: &str,

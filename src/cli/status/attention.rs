@@ -78,7 +78,6 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
     items
 }
 
-/// Describes the workspaces that are missing.
 fn describe_missing_workspaces(status: &RunnerStatus) -> impl Iterator<Item = AttentionItem> {
     status.workspaces.missing.iter().map(|(path, why)| {
         let path = console::cell_text(path, 200);
@@ -315,7 +314,6 @@ pub(in crate::cli) fn describe_pause(paused: Option<&SwitchState>, now_ms: i64) 
     AttentionItem::new("paused", text).with_command("resume")
 }
 
-/// Describes the safe mode.
 pub(in crate::cli) fn describe_safe_mode(
     safe_mode: Option<&SwitchState>,
     now_ms: i64,

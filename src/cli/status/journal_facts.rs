@@ -11,7 +11,6 @@ use punie_engine::journal::{
 use punie_home::{Home, RunnerLock};
 use punie_host::local::process_identity::ProcessIdentity;
 
-/// The facts in the journal.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct JournalFacts {
     pub counts: OpenRequestCounts,

@@ -12,7 +12,6 @@ use punie_home::Home;
 use punie_host::find_workspace_fault;
 use punie_undo::list_uncovered_folders;
 
-/// The workspaces.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct WorkspaceStatus {

@@ -91,7 +91,6 @@ impl NewProgram {
         Ok(new)
     }
 
-    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -114,7 +113,6 @@ impl Drop for NewProgram {
     }
 }
 
-/// Asks a program for its version.
 pub(super) fn ask_version(program: &Path) -> anyhow::Result<Version> {
     let said = run_program(Command::new(program).arg("--version"))
         .with_context(|| format!("{} does not run on this machine", program.display()))?;

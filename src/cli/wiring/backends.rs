@@ -130,12 +130,10 @@ pub enum ProbeFailure {
     /// The address or the proxy cannot be used.
     #[error("{0}")]
     Unusable(String),
-    /// No connection.
     #[error("{host}:{port} cannot be reached")]
     NoConnection {
         /// The host of the backend or its proxy.
         host: String,
-        /// The port.
         port: u16,
     },
     /// The client's error.

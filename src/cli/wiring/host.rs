@@ -41,15 +41,12 @@ use punie_undo::{BeforeImageStore, Trash};
 
 /// The host with its tools, shared by `call`, `tools` and the runner.
 pub struct ToolHost {
-    /// The tools.
     pub registry: Arc<ToolRegistry>,
-    /// The permission gate.
     pub gate: Arc<PermissionGate>,
     /// Masks secrets.
     pub redactor: Redactor,
     /// Stores the full output of clipped results.
     pub outputs: OutputStore,
-    /// The workspaces.
     pub workspace: Workspace,
     /// The workspaces, and the folders of sessions.
     pub(super) reachable: ReachableFolders,
@@ -57,7 +54,6 @@ pub struct ToolHost {
     pub(super) sessions: SessionGate,
     /// The dependencies of the git tools.
     pub git: git::GitDeps,
-    /// The local terminals.
     pub terminals: LocalTerminals,
     /// The background shells.
     pub shells: Arc<shell::ShellList>,
@@ -71,7 +67,6 @@ pub struct ToolHost {
     pub(super) before_images: BeforeImageStore,
     /// Receives the runner's way to ask people about running calls.
     pub(super) people: RunnerPeople,
-    /// The plugins.
     pub plugins: PluginHost,
     /// What the owner has set about user signals.
     pub(super) signal_settings: user::LiveSignalSettings,

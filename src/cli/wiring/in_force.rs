@@ -25,7 +25,6 @@ pub struct SettingsInForce {
     pub started_at_ms: i64,
     /// The program's version.
     pub version: String,
-    /// The backend.
     pub backend: BackendInForce,
     /// The workspaces, without links.
     pub workspaces: Vec<String>,
@@ -43,7 +42,6 @@ pub struct SettingsInForce {
     pub config: ConfigFileState,
 }
 
-/// The backend in force.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BackendInForce {
     /// `convex` or `websocket`.
@@ -84,7 +82,6 @@ pub struct ConfinementInForce {
     pub caches: CachesInUse,
 }
 
-/// A setting in force.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SettingInForce {
     /// The key, with its table.

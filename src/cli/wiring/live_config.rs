@@ -220,7 +220,6 @@ impl LiveConfig {
         }
     }
 
-    /// Returns the limits of callers.
     pub(super) fn caller_limits(&self) -> &CallerLimits {
         &self.0.parts.callers
     }

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, ValueOrigin};
 use punie_sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, services};
 
-/// One opening.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxOpening {
     /// The key under `[sandbox]`; `level` for a gap of the measured level.

@@ -15,7 +15,6 @@ use punie_host::local::protected_path_records::{
 };
 use punie_undo::{BeforeImageStore, Trash};
 
-/// The records in one home.
 pub(super) struct HomeRecords {
     home: Home,
     trash: Trash,

@@ -44,11 +44,9 @@ use punie_undo::{BeforeImageStore, Trash};
 
 /// An assembled runner with its host.
 pub struct AssembledRunner {
-    /// The runner.
     pub runner: Runner,
     /// The processes, to be ended after the runner.
     pub processes: RunnerProcesses,
-    /// The tools.
     pub registry: Arc<ToolRegistry>,
     /// The journal, which survives a crash.
     pub journal: Journal,

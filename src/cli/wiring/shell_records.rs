@@ -27,7 +27,6 @@ use punie_text::output::{OutputHandle, OutputStore, terminal_text};
 /// The length of an earlier shell's output to show, as stored: escape sequences count.
 const LAST_CHARS: usize = 30_000;
 
-/// Records of shells in the journal.
 pub(super) struct JournalShellRecords {
     pub journal: Journal,
     pub clock: Clock,

@@ -56,7 +56,6 @@ impl<'t> LineTable<'t> {
         self.starts.truncate(lines);
     }
 
-    /// The line with its ending.
     pub(super) fn with_ending(&self, line: usize) -> &'t [u8] {
         &self.text[self.start_of(line)..self.start_of(line + 1)]
     }

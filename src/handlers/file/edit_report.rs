@@ -17,9 +17,7 @@ const MAX_SHOWN_LINES: usize = 30;
 const MAX_SHOWN_PLACES: usize = 5;
 /// Bytes of nearby changes that are joined into one shown place.
 const MAX_JOINED_BYTES: usize = 64 << 10;
-/// Places listed.
 const MAX_LISTED_PLACES: usize = 10;
-/// Places in a diff.
 const MAX_DIFF_PLACES: usize = 200;
 /// The note for omitted places.
 const AND_MORE: &str = "[... and more changed places]\n";

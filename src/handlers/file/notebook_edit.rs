@@ -14,7 +14,6 @@ use punie_host::files::ByteSplice;
 use punie_text::output::number_format::format_count;
 use punie_tool::{ErrorCode, ToolError};
 
-/// The source of a cell.
 pub(super) struct CellSource<'t> {
     pub(super) text: String,
     /// The place of its JSON value in the file.

@@ -53,7 +53,6 @@ pub(super) fn replace_preserving(
     Some(out)
 }
 
-/// Splits a line from its ending.
 fn split_line_ending(line: &[u8]) -> (&[u8], &[u8]) {
     let body = line
         .strip_suffix(b"\n")

@@ -135,7 +135,6 @@ fn columns_of(indent: &[u8], width: usize) -> usize {
     indent.iter().map(columns).sum()
 }
 
-/// The ending of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineEnding {
     Lf,

@@ -41,7 +41,6 @@ impl StreamMatch {
 pub(super) struct StreamMatches {
     /// The first [`MAX_PLACES`] matches, in order and without overlap.
     pub matches: Vec<StreamMatch>,
-    /// The number of matches.
     pub count: u64,
     /// The file's line ending, for places without a nearer one.
     pub ending: LineEnding,
@@ -71,7 +70,6 @@ struct FileTraits {
     tally: Utf8Tally,
     hasher: Option<Sha256>,
     last: Option<u8>,
-    /// The ending of the first line.
     first: Option<LineEnding>,
     /// The number of carriage returns before it; two are enough.
     returns: usize,

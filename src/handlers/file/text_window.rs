@@ -62,7 +62,6 @@ pub(super) fn window_reply(
         .with_meta(meta)
 }
 
-/// The warnings for a window.
 pub(super) fn window_warnings(window: &TextWindow, forced: bool) -> Vec<String> {
     let mut warnings: Vec<String> = window
         .source

@@ -23,7 +23,6 @@ pub(super) struct OutputCapture {
     result: CapturedOutput,
 }
 
-/// The captured output.
 #[derive(Debug, Default)]
 pub(super) struct CapturedOutput {
     /// The whole output, if it is short.

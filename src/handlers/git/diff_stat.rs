@@ -37,7 +37,6 @@ impl FileStat {
     }
 }
 
-/// All files of a diff.
 #[derive(Debug, Default)]
 pub(super) struct DiffStat {
     pub(super) files: Vec<FileStat>,

@@ -69,7 +69,6 @@ impl GitOutput {
         String::from_utf8_lossy(&self.output).into_owned()
     }
 
-    /// Returns the first line of the output.
     pub(super) fn first_output_line(&self) -> String {
         self.stdout_text()
             .lines()
@@ -213,7 +212,6 @@ impl GitCommand {
         self.run(arguments).await?.require_success()
     }
 
-    /// Runs git with options.
     pub(super) async fn run_with_options<S: AsRef<OsStr>>(
         &self,
         arguments: &[S],

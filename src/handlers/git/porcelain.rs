@@ -15,7 +15,6 @@ pub(super) struct BranchStatus {
     pub(super) stashes: u64,
 }
 
-/// The state of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChangeState {
     Conflicted,
@@ -139,7 +138,6 @@ impl RepoStatus {
         self.changes.sort_by_key(|change| change.place);
     }
 
-    /// Returns the changes in a state.
     pub(super) fn in_state(&self, place: ChangeState) -> impl Iterator<Item = &GitFileChange> {
         let changes = self.changes.iter();
         changes.filter(move |change| change.place == place)

@@ -110,7 +110,6 @@ impl LoadedPlugin {
         }
     }
 
-    /// Returns the listed tools.
     pub fn listed_tools(&self) -> &[ListedTool] {
         match &self.listing {
             Listing::Listed(tools) => tools,

@@ -25,7 +25,6 @@ const LAST_RETRY: Duration = Duration::from_mins(10);
 #[derive(Clone)]
 pub struct PluginHost(Arc<HostState>);
 
-/// The state of the plugins.
 pub(super) struct HostState {
     deps: PluginDeps,
     /// Receives the tools.

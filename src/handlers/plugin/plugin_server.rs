@@ -26,7 +26,6 @@ const IDLE_TIME: Duration = Duration::from_mins(5);
 const MAX_FAILURES: usize = 5;
 const FAILURE_WINDOW: Duration = Duration::from_mins(10);
 
-/// The server of one plugin.
 pub(super) struct PluginServer {
     deps: PluginDeps,
     plugin: Plugin,

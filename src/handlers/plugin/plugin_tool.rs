@@ -28,11 +28,9 @@ const MAX_TOOL_BYTES: usize = 64 << 10;
 /// The tools of all plugins that are offered, and the problems.
 #[derive(Default)]
 pub(super) struct PluginTools {
-    /// The entries.
     pub entries: Vec<ToolEntry>,
     /// The offered names, by plugin.
     pub offered: BTreeMap<String, Vec<(String, ToolEffect)>>,
-    /// The problems, by plugin.
     pub problems: BTreeMap<String, Vec<String>>,
 }
 

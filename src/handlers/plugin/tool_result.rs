@@ -22,7 +22,6 @@ pub(super) struct ReadResult {
     pub is_error: bool,
 }
 
-/// Reads a result.
 pub(super) fn read_result(mut result: Value) -> ReadResult {
     let mut content = result["content"].take();
     let mut blocks = content.as_array_mut().into_iter().flatten();

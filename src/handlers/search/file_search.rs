@@ -108,7 +108,6 @@ impl<'a> FileSearcher<'a> {
         Ok(read)
     }
 
-    /// Searches a file that is in memory.
     fn search_in_memory(&mut self, read: usize) -> Result<Option<LineCollector>, FileSearchError> {
         let text = &self.buffer[..read];
         let SearchPatterns {

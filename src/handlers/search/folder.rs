@@ -89,7 +89,6 @@ impl FolderOpener {
 }
 
 impl SearchFolder {
-    /// Opens a folder in this folder.
     pub(super) fn open_subfolder(&self, name: &OsStr) -> io::Result<Self> {
         let path = self.path.join(name);
         let Some(fd) = &self.fd else {

@@ -46,12 +46,10 @@ impl FolderOpener {
 }
 
 impl SearchFolder {
-    /// Returns a folder in this folder.
     pub(super) fn open_subfolder(&self, name: &OsStr) -> io::Result<Self> {
         self.folders.open_folder(&self.path.join(name))
     }
 
-    /// Reads the names in the folder.
     pub(super) fn read_names(&mut self, listing: &mut FolderBuffer) -> io::Result<()> {
         listing.names.clear();
         let view = self.folders.view.as_ref();
@@ -77,7 +75,6 @@ impl SearchFolder {
         Ok(())
     }
 
-    /// Opens a file in this folder.
     pub(super) fn open_file(&self, name: &OsStr) -> io::Result<File> {
         self.folders.open_start_file(&self.path.join(name))
     }

@@ -58,7 +58,6 @@ pub(super) trait SearchHandler: Send {
     fn matches_entry(&self, entry: &WalkEntry<'_>) -> bool;
     /// Handles an entry that matches and is not ignored.
     fn handle_match(&mut self, entry: &WalkEntry<'_>, kind: WalkEntryKind) -> MatchAction;
-    /// Searches a file.
     fn handle_file(&mut self, entry: &WalkEntry<'_>) -> WalkControl;
 }
 

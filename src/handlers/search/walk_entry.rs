@@ -11,7 +11,6 @@ use super::folder::{FolderOpener, SearchFolder};
 use super::folder_entries::{EntryNames, WalkEntryKind};
 use super::ignore_rules::IgnoreRules;
 
-/// The start of a walk.
 #[derive(Debug, Clone)]
 pub(super) struct WalkStart {
     /// The folder that paths are relative to.
@@ -22,7 +21,6 @@ pub(super) struct WalkStart {
     pub(super) rules: Option<IgnoreRules>,
 }
 
-/// A folder of the walk.
 #[derive(Debug)]
 pub(super) struct WalkFolder {
     pub(super) root: Arc<Path>,
@@ -35,7 +33,6 @@ pub(super) struct WalkFolder {
     pub(super) names: EntryNames,
 }
 
-/// An entry of the walk.
 pub(super) struct WalkEntry<'a> {
     pub(super) root: &'a Arc<Path>,
     pub(super) rel: &'a Path,
@@ -62,7 +59,6 @@ impl<'a> WalkEntry<'a> {
         }
     }
 
-    /// Returns the absolute path.
     pub(super) fn absolute_path(&self) -> PathBuf {
         self.root.join(self.rel)
     }
@@ -89,7 +85,6 @@ impl<'a> WalkEntry<'a> {
 /// The decision about the rest of the walk.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WalkControl {
-    /// Continue.
     Continue,
     /// Continue; there was a match, so the end may be near.
     Found,

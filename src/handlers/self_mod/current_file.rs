@@ -17,7 +17,6 @@ pub(super) enum FilePlace {
     Real,
     /// A stored content.
     Staged(FileState),
-    /// The file is removed.
     Removed,
 }
 
@@ -33,7 +32,6 @@ pub(super) struct CurrentFile {
 }
 
 impl StagingSession {
-    /// Returns the place of a file.
     pub(super) fn place_of(&self, rel: &str) -> FilePlace {
         match self.staged.files.get(rel) {
             None => FilePlace::Real,

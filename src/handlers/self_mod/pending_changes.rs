@@ -98,7 +98,6 @@ fn finish_steps(area: &SelfModArea, steps: &[PendingStep]) -> Result<(), ToolErr
     Ok(())
 }
 
-/// The progress of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepProgress {
     Before,

@@ -38,7 +38,6 @@ pub struct SelfModArea {
 pub(super) struct StagingSession {
     /// The id of the feature.
     pub(super) feature: String,
-    /// The staged files.
     pub(super) staged: StagedFiles,
 }
 

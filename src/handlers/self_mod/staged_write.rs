@@ -75,9 +75,7 @@ pub(super) struct StagedWrite {
     /// The write on the copy.
     pub(super) write: Box<dyn PreparedWrite>,
     pub(super) scratch: ScratchFile,
-    /// The feature.
     pub(super) feature: String,
-    /// The request.
     pub(super) request: String,
     /// The path below the root.
     pub(super) rel: String,

@@ -144,7 +144,6 @@ impl ShellList {
         shell
     }
 
-    /// Returns all shells.
     pub(super) fn all(&self) -> Vec<BackgroundShell> {
         self.listed.lock().shells.clone()
     }

@@ -70,7 +70,6 @@ pub(super) fn compile_matcher(pattern: &str) -> Result<RegexMatcher, ToolError> 
     })
 }
 
-/// Returns whether a line matches.
 pub(super) fn matches_line(matcher: &RegexMatcher, line: &str) -> bool {
     // The error type has no values, so matching cannot fail.
     matcher.is_match(line.as_bytes()).unwrap_or(false)

@@ -33,7 +33,6 @@ pub(super) struct CutText {
 }
 
 impl CutText {
-    /// Cuts a text.
     pub(super) fn new(full: &str, max_chars: usize, longest_secret: usize) -> Self {
         let Some((cut, _)) = full.char_indices().nth(max_chars) else {
             return Self {

@@ -38,7 +38,6 @@ pub(super) enum OpenMode {
     Immutable,
     /// To read a private copy, in which unfinished changes are undone first.
     Copy,
-    /// To change it.
     Change,
 }
 

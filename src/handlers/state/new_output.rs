@@ -5,7 +5,6 @@ use std::io;
 use punie_text::output::terminal_text::{self, TerminalTextCleaner, Utf8Decoder};
 use punie_text::output::{FindOutputError, OutputHandle, OutputStore};
 
-/// New output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NewOutput {
     /// The text, without escape sequences.

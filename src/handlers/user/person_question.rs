@@ -16,7 +16,6 @@ pub(super) const MAX_WAIT_SECONDS: u32 = 3_000;
 /// The time between the end of the wait and the deadline of the call.
 const DEADLINE_MARGIN: Duration = Duration::from_secs(5);
 
-/// A question to a person.
 pub(super) struct PersonQuestion {
     /// The tool that asks.
     pub tool: &'static str,
@@ -30,7 +29,6 @@ pub(super) struct PersonQuestion {
     pub input: QuestionInput,
 }
 
-/// The end of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum QuestionEnd {
     /// A person answered; in words where the question wants them.

@@ -16,7 +16,6 @@ use punie_signals::{
 };
 use punie_text::redact::{Redactor, mask_log_line};
 
-/// The time for one source.
 const SOURCE_TIME: Duration = Duration::from_secs(10);
 /// The most rows, lines and files of one source.
 const SOURCE_ENTRIES: u64 = 2_000_000;
@@ -51,7 +50,6 @@ pub struct SignalText {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignalSource {
-    /// Its category.
     pub category: Category,
     /// Its name.
     pub source: &'static str,

@@ -49,7 +49,6 @@ impl BridgeFolders {
         Ok(())
     }
 
-    /// Returns the folder of the bridge.
     pub(super) fn root_dir(&self) -> &Path {
         &self.root
     }

@@ -124,7 +124,8 @@ impl BridgeStore {
     /// [`BridgeError`] for what is no name, and when the lock cannot be written.
     pub fn try_lock(&self, name: &str) -> Result<Option<BridgeLock>, BridgeError> {
         self.folders(name)?;
-        self.try_lock_file(&format!("{name}.run")).map_err(Into::into)
+        self.try_lock_file(&format!("{name}.run"))
+            .map_err(Into::into)
     }
 
     /// Takes the right to stage a change; `None` while another process has it.

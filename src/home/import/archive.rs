@@ -44,7 +44,6 @@ struct UnpackTarget<'a> {
     folder: &'a Path,
     left_bytes: u64,
     entries: usize,
-    /// The links with their targets.
     links: Vec<(PathBuf, PathBuf)>,
 }
 

@@ -36,7 +36,6 @@ pub(super) struct FoundDocument {
     pub(super) id: Result<String, String>,
 }
 
-/// Where to search.
 pub(super) struct SearchRoot<'a> {
     pub(super) kind: DocumentKind,
     pub(super) folder: &'a Path,

@@ -60,7 +60,6 @@ pub struct DocumentImport<'a> {
     staging: Staging,
     /// The ids of this run with their hashes and paths: the first of one id is taken.
     taken: BTreeMap<String, (String, String)>,
-    /// The documents that are staged, and their records.
     staged: Vec<(String, ImportRecord)>,
     lines: Vec<ImportLine>,
     _lock: File,

@@ -7,7 +7,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The endings of archives.
 const ARCHIVE_ENDINGS: &[&str] = &[".tar.gz", ".tgz", ".tar", ".zip"];
 
 /// A folder, an archive or a git repository with skills or agents.

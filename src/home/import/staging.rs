@@ -38,7 +38,6 @@ impl Staging {
         Ok(staging)
     }
 
-    /// Removes the folder.
     pub(super) fn remove_folder(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

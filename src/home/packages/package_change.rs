@@ -16,7 +16,6 @@ use crate::layout::Home;
 use punie_core::durable::sync_folder;
 use punie_core::failpoint;
 
-/// The paths of a change.
 #[derive(Debug)]
 pub(super) struct ChangePaths<'a> {
     change: &'a PendingChange,
@@ -26,7 +25,6 @@ pub(super) struct ChangePaths<'a> {
 }
 
 impl<'a> ChangePaths<'a> {
-    /// Returns the paths of a change in this home.
     pub(super) fn in_home(home: &Home, change: &'a PendingChange) -> Self {
         let name = change.kind.file_name(&change.id);
         let removed_dir = home.removed_packages_dir();

@@ -67,7 +67,6 @@ impl PackageContent {
         Ok(())
     }
 
-    /// Returns the hash of each file.
     pub(super) fn file_hashes(&self) -> FileHashes {
         let hash = |text: &String| to_hex(&Sha256::digest(text));
         let files = self.files.iter();

@@ -65,7 +65,6 @@ pub(super) struct PendingChange {
     pub(super) receipt: Option<PackageReceipt>,
 }
 
-/// All records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PackageRecords {

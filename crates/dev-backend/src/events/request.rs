@@ -77,7 +77,6 @@ fn read_session(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Box<Raw
 /// The time for which one call of `watchProgress` counts.
 pub(crate) const WATCH_MS: f64 = 60_000.0;
 
-/// The status of a request.
 pub(crate) struct RequestStatus {
     pub device: String,
     pub finished: bool,
@@ -91,7 +90,6 @@ pub(crate) struct RequestStatus {
 }
 
 impl RequestStatus {
-    /// Loads the status of a request.
     pub fn load(db: &Connection, request: &RequestId) -> rusqlite::Result<Option<Self>> {
         db.find_row(
             "SELECT device_id, state = 'finished', cancelled, attempt, lease_id, lease_expires_at_ms, \

@@ -40,7 +40,6 @@ pub enum InjectedFault {
     Args(String),
 }
 
-/// A planned fault.
 #[derive(Debug)]
 pub(super) struct PlannedFault {
     /// `module:function`, a route such as `/version`, or `*` for all.

@@ -25,7 +25,6 @@ pub(crate) struct ListPending {
     wait_ms: Option<WireNumber>,
 }
 
-/// A listed question.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PendingQuestion {

@@ -44,7 +44,6 @@ impl ConnectionEnd {
     }
 }
 
-/// A connection to a client.
 pub(super) struct ClientSocket {
     ws: WebSocket,
     /// True if the client joins the parts of a long Transition.

@@ -35,7 +35,6 @@ impl CallKey {
     }
 }
 
-/// A committed mutation.
 #[derive(Debug)]
 pub(super) struct CommittedMutation {
     pub ts: CommitTimestamp,

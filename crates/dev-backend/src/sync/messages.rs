@@ -67,7 +67,6 @@ impl<'m> ModifyQuerySet<'m> {
     }
 }
 
-/// One change of the query set.
 #[derive(Debug)]
 pub(super) enum QuerySetChange<'m> {
     Add(AddQuery<'m>),
@@ -109,7 +108,6 @@ pub(super) struct SyncCall<'m> {
 pub(super) struct SyncArgs<'m>(#[serde(borrow)] Vec<&'m RawValue>);
 
 impl<'m> SyncArgs<'m> {
-    /// Returns the object.
     pub fn single_object(&self) -> FunctionResult<&'m RawValue> {
         match self.0.as_slice() {
             [only] => Ok(only),

@@ -47,7 +47,6 @@ pub(super) async fn serve_socket(backend: Arc<BackendState>, ws: WebSocket, join
 struct SyncConnection {
     backend: Arc<BackendState>,
     client: ClientSocket,
-    /// The count of commits.
     commit_count: watch::Receiver<u64>,
     /// The client's session, after its first message.
     session: Option<Uuid>,

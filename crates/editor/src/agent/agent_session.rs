@@ -10,12 +10,10 @@ use tokio_util::sync::CancellationToken;
 use crate::EditorSession;
 use punie_core::ids::ConversationId;
 
-/// One session.
 pub(super) struct AgentSession {
     pub(super) editor_session: Arc<EditorSession>,
     /// Set once the runner takes calls (a summary of the tools) or cannot (the reason).
     readiness: watch::Receiver<Option<Result<String, String>>>,
-    /// The prompt that is open.
     prompt: Mutex<Option<OpenPrompt>>,
     /// The number of its open turns. It may be two, because an older turn may still be ending.
     open_turns: AtomicUsize,

@@ -33,7 +33,6 @@ impl AuditHead {
         Self { at, signature }
     }
 
-    /// Returns the text that is signed.
     pub(super) fn signed_text(at: &ChainLink) -> String {
         format!("punie-audit-head:v1:{}:{}", at.seq, at.hash)
     }

@@ -51,7 +51,6 @@ impl HttpFunctions {
 }
 
 impl SyncSocket {
-    /// Opens the socket.
     pub(super) async fn open_with_dialer(
         dialer: Arc<WebSocketDialer>,
     ) -> Result<Self, BackendError> {

@@ -14,13 +14,11 @@ pub(crate) const MAX_ATTEMPTS: u32 = 3;
     reason = "facts of a row, each by itself"
 )]
 pub(crate) struct KnownRequest {
-    /// Its state.
     pub state: RequestState,
     /// True if a second execution could do harm.
     pub at_most_once: bool,
     /// Its tool declares an effect before it makes it.
     pub declares: bool,
-    /// It has declared one.
     pub declared: bool,
     /// The number of times it was started.
     pub attempt: u32,
@@ -32,7 +30,6 @@ pub(crate) struct KnownRequest {
     pub kept: bool,
 }
 
-/// An event of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestEvent {
     /// The backend (or a task) offers it: with the arguments it is known with or with others, taken back or not.
@@ -67,34 +64,42 @@ pub enum EffectComparison {
 /// The write of a step. Each is one step of one request, in one transaction with what else the step writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TransitionWrite {
-    /// Nothing.
     Nothing,
     /// A new row, `accepted`.
-    Insert { cancelled: bool },
+    Insert {
+        cancelled: bool,
+    },
     /// It was offered once more, perhaps taken back.
-    CountOffer { cancelled: bool },
+    CountOffer {
+        cancelled: bool,
+    },
     /// It was offered once more, and is `finished` again: its reply is still there and is wanted once more.
     Unclose,
     /// The caller took it back.
     Cancel,
     /// `started`, one attempt more.
-    Start { declares: bool },
+    Start {
+        declares: bool,
+    },
     /// One more declared effect.
     Declare,
     /// `finished` with its reply; `delivered` at once where the reply is read here.
-    Finish { read_here: bool },
+    Finish {
+        read_here: bool,
+    },
     /// `accepted` again, its declared effects deleted.
     Requeue,
     /// `delivered` or `undeliverable`, the reply dropped where it was for the backend and is not to be kept.
-    Close { delivered: bool, kept: bool },
+    Close {
+        delivered: bool,
+        kept: bool,
+    },
 }
 
 /// The action that follows the write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TransitionResult {
-    /// Nothing.
     Nothing,
-    /// It is to be run.
     Run,
     /// This run works on it, or is to start it.
     Continue,
@@ -106,7 +111,6 @@ pub(crate) enum TransitionResult {
     Post,
     /// The same id with other arguments: neither run nor answered.
     Conflict,
-    /// It is answered so.
     Answer(RulesReply),
     /// Its declared effects are compared with the files.
     Compare,

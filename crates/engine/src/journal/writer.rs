@@ -32,7 +32,6 @@ impl std::fmt::Debug for JournalWriter {
 }
 
 impl JournalWriter {
-    /// Starts the thread.
     pub(super) fn start_thread(connection: Connection, path: &Path, disk: DiskReserve) -> Self {
         let (jobs, queue) = unbounded_queue();
         let commits = Arc::<CommitRecord>::default();

@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use crate::backend::{BackendError, ConnectionProblem, RecoveryAction};
 
-/// A function of the backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum BackendFunction {
     OpenSession,

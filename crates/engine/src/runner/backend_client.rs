@@ -36,7 +36,6 @@ pub(super) struct BackendClient {
     problem: watch::Sender<Option<ConnectionProblem>>,
     /// Notified of every contact but polls and heartbeats, whose times are stored by themselves.
     contact: watch::Sender<()>,
-    /// Notified of the end of an outage.
     outage_end: Notify,
 }
 
@@ -99,7 +98,6 @@ impl BackendClient {
         self.contact.subscribe()
     }
 
-    /// Announces a contact with the backend.
     pub(super) fn announce_contact(&self) {
         self.contact.send_replace(());
     }

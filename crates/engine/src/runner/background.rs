@@ -41,7 +41,6 @@ impl BackgroundTasks {
         }
     }
 
-    /// Returns the tracker of all tasks.
     pub(super) fn tracker(&self) -> &TaskTracker {
         &self.tasks
     }

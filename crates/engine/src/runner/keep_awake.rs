@@ -38,7 +38,6 @@ impl RunningCalls {
     }
 }
 
-/// A call that runs.
 pub(super) struct CountedCall(RunningCalls);
 
 impl Drop for CountedCall {

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 pub(super) enum LivenessTask {
     /// The loop, which polls.
     Poll,
-    /// The heartbeat.
     Heartbeat,
     /// The journal's writer.
     Journal,

@@ -15,7 +15,6 @@ pub(super) struct CountedRequests {
     pub epoch: Option<u64>,
 }
 
-/// Counts the requests that are open.
 pub(super) struct OpenCounts {
     journal: Journal,
     last: Mutex<Option<CountedRequests>>,

@@ -124,7 +124,6 @@ impl ServerClock {
         &self.expiry
     }
 
-    /// Returns the local clock.
     pub(super) fn local(&self) -> &Clock {
         &self.local
     }

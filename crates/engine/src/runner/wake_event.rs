@@ -35,7 +35,6 @@ pub(super) enum WakeEvent {
     MachineWoke(std::time::Duration),
     /// The backend reports that there may be new events.
     Pushed,
-    /// A poll is due.
     PollDue,
     /// A list of everything open is due.
     ListOpenDue,
@@ -43,7 +42,6 @@ pub(super) enum WakeEvent {
     Stop,
 }
 
-/// A call that ended.
 #[derive(Debug, Clone)]
 pub(super) struct EndedCall {
     pub id: RequestId,

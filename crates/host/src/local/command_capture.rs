@@ -13,7 +13,6 @@ use punie_text::output::{
     BinaryRun, FilterFactory, HeadTail, OutputHandle, StreamFilter, TextBudget, find_binary_data,
 };
 
-/// The options of a capture.
 pub(super) struct CaptureOptions {
     pub location: OutputLocation,
     /// Creates the filters that mask secrets.

@@ -35,7 +35,6 @@ use punie_sandbox::hint::PROCESS_LIMIT;
 use punie_sandbox::process_limit::is_at_limit;
 use punie_tool::ToolError;
 
-/// One command.
 pub(super) struct CommandTerminal {
     child: ChildProcess,
     /// The process that holds the terminal for a next runner; ended when no process of the command is left.
@@ -64,7 +63,6 @@ pub(super) struct CommandTerminal {
     mounted: Mutex<Option<Arc<MountedSecrets>>>,
 }
 
-/// The parts of a terminal.
 pub(super) struct TerminalParts {
     pub child: ChildProcess,
     pub holder: Option<ChildProcess>,

@@ -83,7 +83,6 @@ impl ControlGroup {
             .map(|path| Self { path })
     }
 
-    /// The group of this folder.
     #[cfg(test)]
     pub fn from_folder(path: PathBuf) -> Self {
         Self { path }
@@ -108,7 +107,6 @@ impl ControlGroup {
         procs.ok().map(OwnedFd::from)
     }
 
-    /// Records the duration of an entry.
     pub fn record_entry_time(took: Duration) {
         let before = MEAN_ENTRY_NANOS.load(Ordering::Relaxed);
         let now = to_nanos(took);

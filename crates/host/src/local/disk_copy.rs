@@ -69,7 +69,6 @@ impl DiskCopy {
         }
     }
 
-    /// Ends the copy.
     pub fn end(&mut self) {
         self.flush();
         let (handle, cut_short) = (

@@ -17,7 +17,6 @@ use punie_core::ids::RequestId;
 /// The most bytes of all remembered files together.
 const MAX_REMEMBERED_BYTES: usize = 16 << 20;
 
-/// The state of the guard.
 #[derive(Default)]
 pub(super) struct GuardState {
     /// The folders in which commands started, and those above them up to a workspace.
@@ -63,7 +62,6 @@ pub(super) struct LiveCommand {
     /// The folders that are covered for it, with their inodes: a mount falls off a path that is replaced. Files are left
     /// out: programs replace them, and the inode of the first may be that of the third.
     pub covers: HashMap<PathBuf, (CoverMode, u64)>,
-    /// The files that are covered for it one by one.
     pub covered_files: Vec<PathBuf>,
     /// The number of events about protected files before it started.
     pub events: u64,

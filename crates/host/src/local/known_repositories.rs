@@ -71,7 +71,6 @@ impl KnownRepositories {
             .collect()
     }
 
-    /// Adds a folder with a repository.
     pub fn add(&self, folder: &Path) {
         self.0.lock().remember(folder);
     }

@@ -90,7 +90,6 @@ fn find_window_start(
 
 /// Text of a big file that was read in some encoding.
 trait ReadText {
-    /// Returns the decoded bytes.
     fn decoded_bytes(&self) -> &[u8];
 }
 

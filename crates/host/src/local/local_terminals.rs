@@ -218,7 +218,6 @@ impl LocalTerminals {
         &self.shared.setup.confinement
     }
 
-    /// Returns the store of outputs.
     pub(super) fn output_store(&self) -> &OutputStore {
         &self.shared.setup.store
     }

@@ -21,7 +21,6 @@ use punie_tool::{ErrorCode, ToolError};
 pub struct LocalTerminalSetup {
     /// The runner's own environment.
     pub base_env: Vec<(String, String)>,
-    /// The store of outputs.
     pub store: OutputStore,
     /// Creates the filters that mask secrets in them.
     pub filters: FilterFactory,

@@ -14,11 +14,9 @@ const PIPE_BYTES: usize = 1 << 20;
 pub(super) enum OutputPipe {
     /// An unnamed pipe, by its inode.
     Unnamed(u64),
-    /// A named pipe.
     Named(PathBuf),
 }
 
-/// Opens an input that is empty.
 pub(super) fn open_empty_input() -> io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     Ok(rustix::fs::open(

@@ -64,7 +64,6 @@ pub(super) fn open_slave_side(ours: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(rustix::pty::ioctl_tiocgptpeer(ours, open_flags())?)
 }
 
-/// Opens the slave side.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn open_slave_side(ours: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
@@ -73,7 +72,6 @@ pub(super) fn open_slave_side(ours: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(name.as_c_str(), how, Mode::empty())?)
 }
 
-/// The keyboard of one terminal.
 pub(super) struct TerminalKeyboard {
     state: Mutex<KeyboardState>,
 }

@@ -21,7 +21,6 @@ pub struct ServiceProcess {
     pub running: Arc<RunningService>,
 }
 
-/// The processes of a service.
 pub struct RunningService(());
 
 /// A call of a service that is admitted to the network.

@@ -26,7 +26,6 @@ const HEAD_BYTES: usize = 64 << 10;
 const MAX_SCANNED_BYTES: u64 = 64 << 30;
 /// The distance from the start that such a search covers.
 const NEAR_START_BYTES: u64 = 256 << 20;
-/// Reads a window.
 pub(super) fn read_window(
     request: &ReadTextFile,
     uncut: &SecretBoundaries,

@@ -56,7 +56,6 @@ enum AnswerScope {
     Conversation(ConversationId),
 }
 
-/// The scope of an answer and its target.
 type AnswerKey = (AnswerScope, NetworkTarget);
 /// Returns the addresses of a name. Blocks.
 pub type ResolveName = Arc<dyn Fn(String, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;

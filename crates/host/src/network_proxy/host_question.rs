@@ -29,7 +29,6 @@ pub struct HostAsker {
     pub patience: Patience,
 }
 
-/// The end of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QuestionEnd {
     /// A person answered.

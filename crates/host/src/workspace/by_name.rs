@@ -183,7 +183,6 @@ impl FolderHandle {
         std::fs::remove_dir(self.path.join(name))
     }
 
-    /// Removes a file.
     pub fn remove_file_entry(&self, name: &OsStr) -> io::Result<()> {
         std::fs::remove_file(self.path.join(name))
     }

@@ -118,7 +118,6 @@ const RUNS_TEXT: &[&str] = &[
     "idlelib", "eval", "repl", "exec", "inspect", "pyperf",
 ];
 
-/// Returns whether this is a shell.
 pub(super) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name) || OTHER_SHELLS.contains(&name)
 }

@@ -183,7 +183,6 @@ pub fn hidden_by_settings(
         .collect()
 }
 
-/// Returns the hidden paths by name.
 fn hidden_paths_by_name(rules: &SandboxRules) -> Vec<PathBuf> {
     let granted: [&[PathBuf]; 2] = [&rules.read, &rules.write];
     let mut hidden = hidden_by_settings(rules.user_home.as_deref(), &granted, &rules.hide);

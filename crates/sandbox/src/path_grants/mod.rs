@@ -17,7 +17,6 @@ use super::sandbox_rules::{SandboxRules, WorkspaceAccess};
 use super::untrusted_links::WritableFolders;
 use super::view::ViewPlan;
 
-/// The access to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathAccess {
     /// Read, list and execute.
@@ -30,14 +29,12 @@ pub(super) enum PathAccess {
     Device,
 }
 
-/// A path and its access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathGrant {
     pub(super) path: PathBuf,
     pub(super) access: PathAccess,
 }
 
-/// All grants.
 #[derive(Debug, Default)]
 struct PathGrants {
     list: Vec<PathGrant>,

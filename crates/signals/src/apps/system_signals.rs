@@ -15,7 +15,6 @@ const MAX_USED: usize = 30;
 const MAX_PINNED: usize = 40;
 const MAX_DOCK_BYTES: u64 = 16 << 20;
 
-/// Reads the signals of the system.
 pub(super) fn read_system_signals(places: &SignalPlaces, budget: &Budget) -> SourceReport {
     let mut problems = Vec::new();
     let mut lines = Vec::new();

@@ -80,7 +80,6 @@ const TOOLS: [&str; 51] = [
     "zig",
 ];
 
-/// Reads the history of shells.
 pub(super) fn read_shell_history(places: &SignalPlaces, budget: &Budget) -> SourceReport {
     let mut usage = ShellUsage::default();
     let mut problems = Vec::new();

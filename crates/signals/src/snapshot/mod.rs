@@ -158,7 +158,6 @@ fn back_up(database: &Path, copy: &Path, budget: &Budget) -> Result<bool, String
     }
 }
 
-/// The files of one database.
 struct DatabaseFiles {
     database: PathBuf,
     log: PathBuf,

@@ -16,7 +16,6 @@ const MAX_SLOT_BITS: u32 = 20;
 /// The number of slots per block of a string, so that most lookups hit an empty slot.
 const SLOTS_PER_BLOCK: usize = 8;
 
-/// A multi-pattern search.
 pub(super) struct MultiPatternSearch {
     window: usize,
     /// The shift that turns a block's product into its slot.

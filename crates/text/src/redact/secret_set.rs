@@ -175,7 +175,6 @@ fn first_bytes_bit(bytes: &[u8]) -> (usize, u64) {
     (number / 64, 1 << (number % 64))
 }
 
-/// Merges overlapping ranges.
 fn merge_overlaps(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
     places.sort_unstable_by_key(|place| place.start);
     let mut joined: Vec<Range<usize>> = Vec::with_capacity(places.len());

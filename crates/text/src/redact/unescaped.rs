@@ -105,7 +105,6 @@ impl UnescapedBytes {
         gaps.map(|(gap, before)| gap.at + before + 1..gap.original_end())
     }
 
-    /// Returns the original offset of a byte.
     pub fn original_offset(&self, at: usize) -> usize {
         let before = self.gaps.partition_point(|gap| gap.at <= at);
         at + before

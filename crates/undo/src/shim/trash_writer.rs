@@ -47,7 +47,6 @@ impl<'a> TrashWriter<'a> {
         }
     }
 
-    /// A name for the next item.
     pub fn next_item_name(&mut self) -> String {
         self.last_item += 1;
         self.last_item.to_string()

@@ -146,7 +146,6 @@ impl CallsFolder {
         self.path.join(name)
     }
 
-    /// Writes the start of a call.
     pub fn write_start(&self, start: &CallStart) -> io::Result<()> {
         write_whole(&self.record_file(&start.request), |file| {
             Ok(serde_json::to_writer(file, start)?)
@@ -202,7 +201,6 @@ pub(super) fn write_tree_file(path: &Path, tree: &[TreeNode]) -> io::Result<()> 
     write_whole(path, |file| write_tree(tree, file))
 }
 
-/// Reads the tree in a file.
 pub(super) fn read_tree_file(path: &Path) -> io::Result<Vec<TreeNode>> {
     read_tree(BufReader::new(File::open(path)?))
 }

@@ -7,7 +7,6 @@ use std::io;
 pub(crate) struct ScanLimits {
     /// Files and folders where no git repository is.
     pub files: usize,
-    /// The same in a repository.
     pub repository_files: usize,
     /// The bytes of all files.
     pub bytes: u64,

@@ -120,7 +120,6 @@ struct NodeLine {
     stamp: Option<ChangeStamp>,
 }
 
-/// Writes a tree.
 pub(super) fn write_tree(entries: &[TreeNode], to: &mut impl Write) -> io::Result<()> {
     fn write_level(entries: &[TreeNode], depth: usize, to: &mut impl Write) -> io::Result<()> {
         for node in entries {

@@ -65,7 +65,6 @@ pub(super) struct PdfQuestion {
 /// The worker's answer, or the reason for a failure.
 pub(super) type DocumentAnswer = Result<DocumentContent, String>;
 
-/// The content of a document.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum DocumentContent {
     Pdf(PdfPages),
@@ -84,7 +83,6 @@ pub(super) struct PdfPages {
     pub(super) is_cut_off: bool,
 }
 
-/// The text of one page.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct PageText {
     pub(super) text: String,

@@ -7,7 +7,6 @@ use crate::file::match_tier::MatchTier;
 use punie_text::output::SecretBoundaries;
 use punie_tool::ErrorCode;
 
-/// The place of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HunkPlace {
     /// Its context and removed lines match from this line on.

@@ -95,7 +95,6 @@ pub(crate) struct Hunk {
     pub stated: Option<StatedRange>,
     /// True if it is marked to be at the end of the file.
     pub at_end: bool,
-    /// The lines.
     pub lines: Vec<HunkLine>,
 }
 
@@ -110,7 +109,6 @@ pub(crate) struct StatedRange {
     pub new_count: usize,
 }
 
-/// One line of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HunkLine {
     /// The kind of change.

@@ -64,7 +64,6 @@ impl PatchParseError {
     }
 }
 
-/// Quotes a line for an error.
 pub(super) fn quote_line(line: &str) -> String {
     format!("{:?}", line.chars().take(80).collect::<String>())
 }

@@ -28,7 +28,6 @@ pub(crate) struct PlannedChange {
     pub path: WorkspacePath,
     /// Its state before; `None` for a new file, and for one that is only moved.
     pub loaded: Option<LoadedFile>,
-    /// The change.
     pub action: PlannedAction,
     /// Notes for the answer.
     pub notes: Vec<String>,
@@ -52,7 +51,6 @@ pub(crate) enum PlannedAction {
         edit: ContentEdit,
         /// The executable bit.
         executable: Option<bool>,
-        /// The new path.
         move_to: Option<WorkspacePath>,
     },
     /// Changes nothing, for this reason.
@@ -111,7 +109,6 @@ pub(crate) async fn plan_patch(
     }
 }
 
-/// Lists all faults in one text.
 fn list_faults(faults: &[ToolError]) -> String {
     let mut text = String::from("Nothing was changed: a patch is applied whole or not at all.");
     let mark = if faults.len() > 1 { "- " } else { "" };

@@ -39,7 +39,6 @@ const MAX_TOOLS: usize = 128;
 /// A tool as a server lists it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ListedTool {
-    /// Its name.
     pub name: String,
     /// Its purpose.
     pub description: String,

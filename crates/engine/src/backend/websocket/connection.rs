@@ -43,7 +43,6 @@ struct ConnectionSlot {
     work: JoinSet<()>,
 }
 
-/// One connection.
 pub(super) struct WorkerConnection {
     orders: mpsc::Sender<SocketCommand>,
     ended: watch::Receiver<Option<BackendError>>,

@@ -41,7 +41,6 @@ const EXACT_ERRORS: [&str; 3] = [
     "Error: Security violation",
 ];
 
-/// Parses a frame.
 pub(super) fn parse_frame(text: &str) -> ParsedFrame {
     let frame = match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(frame)) => frame,
@@ -76,7 +75,6 @@ pub(super) fn parse_frame(text: &str) -> ParsedFrame {
     }
 }
 
-/// Returns the error frame for a binary frame.
 pub(super) fn binary_frame_error() -> String {
     error_frame(
         None,

@@ -22,7 +22,6 @@ pub(super) struct CallInbox {
     /// The prefix of this process's cursors.
     run_id: String,
     state: Mutex<InboxState>,
-    /// Notified when a call arrives.
     arrived: Notify,
     /// Notified when capacity is freed.
     freed: Notify,

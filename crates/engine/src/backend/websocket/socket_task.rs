@@ -40,7 +40,6 @@ pub(super) enum SocketCommand {
     SendConfirmed(Option<String>, oneshot::Sender<()>),
     /// Send this text without waiting for a confirmation.
     SendUnconfirmed(String),
-    /// Close the socket.
     Close,
 }
 

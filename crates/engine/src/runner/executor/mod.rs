@@ -52,7 +52,6 @@ pub(super) struct Executor {
     pub finished: u64,
 }
 
-/// A call in its lane.
 pub(super) struct QueuedLaneCall {
     call: RunningCall,
     share: LaneShare,

@@ -14,7 +14,6 @@ const OWNER_STOPPED_IT: &str = "The owner stopped it, by a command on this devic
 pub(in crate::runner) enum StopReason {
     /// The caller cancelled it.
     Cancelled,
-    /// The owner stopped it.
     Owner,
     /// The observer wants it to stop.
     Followed,

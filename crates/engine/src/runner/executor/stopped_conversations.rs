@@ -45,7 +45,6 @@ impl StoppedConversations {
         Some(CallFailure::new(ErrorCode::PolicyDenied, text).with_meta(meta))
     }
 
-    /// Resumes a conversation.
     pub fn resume(&self, conversation: &ConversationId) {
         match self.supervision.remove_stop(conversation) {
             Ok(true) => {

@@ -85,7 +85,6 @@ impl WakeTimer {
 #[cfg(target_os = "linux")]
 struct TimerFd {
     pipe: tokio::net::unix::pipe::Receiver,
-    /// The timer is armed.
     is_armed: bool,
     arm: ArmTimer,
 }

@@ -13,7 +13,6 @@ const MAX_MARKS: usize = 30;
 /// The characters that a table answers: Latin, Greek, Cyrillic, Armenian, Hebrew.
 const TABLE: usize = 0x600;
 
-/// A folded text.
 pub(super) struct FoldedText {
     pub text: String,
     shifts: Vec<Shift>,
@@ -29,7 +28,6 @@ struct Shift {
 }
 
 impl FoldedText {
-    /// Returns the position in the source of a folded one.
     pub fn source_position(&self, folded: usize) -> usize {
         self.last_shift(folded)
             .map_or(folded, |shift| shift.start + (folded - shift.folded))

@@ -80,7 +80,6 @@ pub(super) struct PhoneForms {
     by_digits: HashMap<u64, usize>,
     /// The digits of all forms, sorted.
     sorted: Vec<String>,
-    /// The beginnings of all forms.
     beginnings: Vec<bool>,
 }
 

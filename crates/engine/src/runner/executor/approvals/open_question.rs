@@ -34,7 +34,6 @@ impl Drop for LanePlaceRelease {
 pub(in crate::runner) struct DeviceQuestion(JoinHandle<Option<StoppableQuestion>>);
 
 impl DeviceQuestion {
-    /// Lists a question.
     pub fn list_question(
         desk: ApprovalQuestions,
         question: OpenQuestion,

@@ -59,7 +59,6 @@ impl QuestionText {
     }
 }
 
-/// Truncates a text in the middle.
 fn truncate_middle(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
