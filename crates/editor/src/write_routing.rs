@@ -175,7 +175,7 @@ fn check_precondition(
         (WritePrecondition::AsLoaded(loaded), Some(now)) => {
             let same = match &request.content {
                 NewContent::Spliced { old, .. } => old == now,
-                _ => {
+                NewContent::Text(_) => {
                     !file.is_unsaved()
                         && file.disk.as_ref().is_some_and(|disk| disk.stamp == *loaded)
                 }
@@ -203,22 +203,6 @@ fn build_content(file: &EditorFile, request: &WriteTextFile) -> (Vec<u8>, Vec<St
             )
         }
         NewContent::Spliced { old, splices } => (apply_splices(old, splices), Vec::new()),
-        NewContent::SplicedOnDisk { splices, .. } => {
-            let disk = file
-                .disk
-                .as_ref()
-                .map(|disk| Arc::clone(&disk.bytes))
-                .unwrap_or_default();
-            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(disk.len());
-            let splices: Vec<ByteSplice> = splices
-                .iter()
-                .map(|splice| ByteSplice {
-                    range: place(splice.range.start)..place(splice.range.end),
-                    with: splice.with.to_vec(),
-                })
-                .collect();
-            (apply_splices(&disk, &splices), Vec::new())
-        }
     }
 }
 

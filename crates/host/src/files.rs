@@ -184,14 +184,6 @@ pub enum NewContent {
         /// The replacements.
         splices: Vec<ByteSplice>,
     },
-    /// The same for a file that is too large for memory. Unchanged bytes are copied from the file itself, so it must be
-    /// as it was when the ranges were found ([`WritePrecondition::AsLoaded`]).
-    SplicedOnDisk {
-        /// The bytes that each range ends with, which are checked again before they are replaced.
-        old: Arc<[u8]>,
-        /// The replacements.
-        splices: Vec<DiskSplice>,
-    },
 }
 
 /// One replaced range.
@@ -201,15 +193,6 @@ pub struct ByteSplice {
     pub range: Range<usize>,
     /// The bytes to insert.
     pub with: Vec<u8>,
-}
-
-/// One replaced range of a file that is not in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DiskSplice {
-    /// The bytes to remove.
-    pub range: Range<u64>,
-    /// The bytes to insert, which several splices may share.
-    pub with: Arc<[u8]>,
 }
 
 /// The condition for a write.

@@ -10,14 +10,13 @@ use super::edit_plan::{
 };
 use super::edit_report::{describe_replacements, diff_edit, show_changed_places};
 use super::edit_sequence::apply_splices;
-use super::excerpt_text::ExcerptText;
 use super::format_check::describe_broken_format;
 use super::placeholder::refuse_placeholder;
 use super::requested_edit::{RequestedEdit, ResolvedEdit};
 use super::seen_files::{SeenFiles, SeenLines};
 use super::text_transcoding::TranscodedText;
 use super::write::{check_content_size, parse_expected_sha256};
-use super::{FileDeps, document, large_edit, mask_guard, written_file_meta};
+use super::{FileDeps, document, mask_guard, written_file_meta};
 use punie_host::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, WriteTextFile};
 use punie_host::{RawPath, WorkspacePath};
 use punie_text::output::SecretBoundaries;
@@ -25,9 +24,6 @@ use punie_tool::{
     CallDescription, DeclaredAccess, ErrorCode, PeopleField, ProposedContent, ResultMeta,
     TextReplacement, Tool, ToolContext, ToolEffect, ToolError, ToolReply,
 };
-
-/// Larger files are loaded only if their text is not found exactly.
-const HELD_WITHOUT_SCAN: u64 = 1 << 20;
 
 /// Replace a text in a file. `old_string` is literal and must name one place: quote enough lines.
 ///
@@ -76,7 +72,7 @@ impl Tool for Edit {
     ];
     const LIMITS: &'static [&'static str] = &[
         "10 MB of new text; over the backend's HTTP wire 900 KB of arguments a request",
-        "files of 1 GB; of 64 MB where old_string is not exact, of 32 MB in another encoding than UTF-8",
+        "files of 64 MB, 32 MB in another encoding than UTF-8",
         "200,000 places a call, 64 MB of new text in all of them",
     ];
     const PEOPLE_FIELDS: &'static [PeopleField] = &[
@@ -115,28 +111,10 @@ impl Tool for Edit {
                 "old_string and new_string are the same; there is nothing to change.",
             ));
         }
-        let plan = match deps
-            .client
-            .load_file(cx, path.clone(), HELD_WITHOUT_SCAN)
-            .await
-        {
-            // Too large to load, unless the edit requires it.
-            Err(error) if error.stable_code() == ErrorCode::TooLarge => {
-                if let Some(plan) =
-                    large_edit::plan_large_edit(cx, deps, &path, &self, expected.as_deref()).await?
-                {
-                    plan
-                } else {
-                    let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
-                    self.plan_in_memory(cx, deps, &path, loaded, expected)
-                        .await?
-                }
-            }
-            loaded => {
-                self.plan_in_memory(cx, deps, &path, loaded?, expected)
-                    .await?
-            }
-        };
+        let loaded = deps.client.load_file(cx, path.clone(), MAX_BYTES).await?;
+        let plan = self
+            .plan_in_memory(cx, deps, &path, loaded, expected)
+            .await?;
         let reply = self.carry_out(cx, deps, path, plan).await?;
         Ok(deps.check_changed(cx, reply).await)
     }
@@ -144,7 +122,7 @@ impl Tool for Edit {
 
 impl Edit {
     /// The requested edit.
-    pub(super) fn requested(&self, uncut: &SecretBoundaries) -> RequestedEdit {
+    fn requested(&self, uncut: &SecretBoundaries) -> RequestedEdit {
         RequestedEdit {
             old: self.old_string.clone(),
             new: self.new_string.clone(),
@@ -156,33 +134,27 @@ impl Edit {
     }
 
     /// The arguments that may contain a masked secret, with their names.
-    pub(super) fn quoted_arguments(&self) -> [(&'static str, &str); 2] {
+    fn quoted_arguments(&self) -> [(&'static str, &str); 2] {
         [
             ("old_string", &self.old_string),
             ("new_string", &self.new_string),
         ]
     }
 
-    /// Describes these changed places; `more` others follow them.
-    pub(super) fn describe_splices(
+    /// Describes these changed places.
+    fn describe_splices(
         &self,
         path: &WorkspacePath,
-        text: ExcerptText<'_>,
+        text: &[u8],
         splices: &[ByteSplice],
-        more: usize,
         uncut: &SecretBoundaries,
     ) -> (String, String) {
         let view = if self.dry_run {
-            diff_edit(
-                &path.relative_path().display().to_string(),
-                text,
-                splices,
-                more,
-            )
+            diff_edit(&path.relative_path().display().to_string(), text, splices)
         } else {
-            show_changed_places(text, splices, more, uncut)
+            show_changed_places(text, splices, uncut)
         };
-        (describe_replacements(text, splices, more), view)
+        (describe_replacements(text, splices), view)
     }
 
     async fn plan_in_memory(
@@ -223,11 +195,10 @@ impl Edit {
             ResolvedEdit::AlreadyDone(words) => EditPlan::NoChange(words, loaded.bytes_sha256()),
             ResolvedEdit::Splices { splices, mut notes } => {
                 notes.extend(changed);
-                let new = apply_splices(text, &splices);
-                notes.extend(describe_broken_format(path.absolute_path(), text, &new));
+                let new = || apply_splices(text, &splices);
+                notes.extend(describe_broken_format(path.absolute_path(), text, new));
                 let lines = SeenLines::from_spliced(text, &splices);
-                let (places, view) =
-                    self.describe_splices(path, (&**text).into(), &splices, 0, uncut);
+                let (places, view) = self.describe_splices(path, text, &splices, uncut);
                 let splices = transcoded.to_stored_splices(shown, splices)?;
                 let content = NewContent::Spliced {
                     old: Arc::clone(&loaded.bytes),
@@ -332,7 +303,7 @@ impl Edit {
             };
             return Ok(ToolReply::from_text(format!(
                 "Dry run, nothing was written: {shown} would be made with new_string.\n{}",
-                diff_edit(&name, b"", &[splice], 0)
+                diff_edit(&name, b"", &[splice])
             )));
         }
         let lines = SeenLines::from_whole_text(self.new_string.as_bytes());

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::excerpt_text::ExcerptText;
 use super::unified_diff::{diff_splices, next_line_start, nth_line_start_before};
 use punie_host::files::ByteSplice;
 use punie_text::output::SecretBoundaries;
@@ -25,8 +24,8 @@ const AND_MORE: &str = "[... and more changed places]\n";
 const MAX_LINE_CHARS: usize = 300;
 
 /// The line (from 1) of an offset.
-pub(super) fn line_number_at<'t>(text: impl Into<ExcerptText<'t>>, at: usize) -> usize {
-    text.into().newlines_in_range(0..at) + 1
+pub(super) fn line_number_at(text: &[u8], at: usize) -> usize {
+    count_newlines(&text[..at]) + 1
 }
 
 /// `line 12` or `lines 12-14`, for bytes that begin at a line.
@@ -40,18 +39,12 @@ pub(super) fn describe_line_span(line: usize, bytes: &[u8]) -> String {
 }
 
 /// `1 replacement at lines 4-5`, `3 replacements at lines 4, 9, 12`: the lines of the new text.
-/// `more` others follow the given ones.
-pub(super) fn describe_replacements<'t>(
-    old: impl Into<ExcerptText<'t>>,
-    splices: &[ByteSplice],
-    more: usize,
-) -> String {
-    let old = old.into();
-    let all = splices.len() + more;
+pub(super) fn describe_replacements(old: &[u8], splices: &[ByteSplice]) -> String {
+    let all = splices.len();
     let (mut line, mut at) = (1, 0);
     let mut spans = Vec::new();
     for splice in splices.iter().take(MAX_LISTED_PLACES) {
-        line += old.newlines_in_range(at..splice.range.start);
+        line += count_newlines(&old[at..splice.range.start]);
         spans.push(describe_line_span(line, &splice.with));
         line += memchr_iter(b'\n', &splice.with).count();
         at = splice.range.end;
@@ -77,16 +70,15 @@ pub(super) fn describe_replacements<'t>(
 }
 
 /// The places as a list of lines.
-pub(super) fn list_line_numbers<'a, 't>(
-    text: impl Into<ExcerptText<'t>>,
+pub(super) fn list_line_numbers<'a>(
+    text: &[u8],
     ranges: impl IntoIterator<Item = &'a Range<usize>>,
     count: u64,
 ) -> String {
-    let text = text.into();
     let mut lines: Vec<String> = Vec::new();
     let (mut line, mut at) = (1, 0);
     for range in ranges.into_iter().take(MAX_LISTED_PLACES) {
-        line += text.newlines_in_range(at..range.start);
+        line += count_newlines(&text[at..range.start]);
         at = range.start;
         lines.push(line.to_string());
     }
@@ -101,13 +93,11 @@ pub(super) fn list_line_numbers<'a, 't>(
 
 /// Shows each place, numbered, with the line before and after it, so that a caller can distinguish
 /// them.
-pub(super) fn show_neighbouring_lines<'a, 't>(
-    text: impl Into<ExcerptText<'t>>,
+pub(super) fn show_neighbouring_lines<'a>(
+    text: &[u8],
     ranges: impl IntoIterator<Item = &'a Range<usize>>,
     uncut: &SecretBoundaries,
 ) -> String {
-    let sheet = text.into();
-    let text = sheet.text;
     let mut out = String::new();
     let mut shown_to = 0;
     for range in ranges.into_iter().take(MAX_LISTED_PLACES) {
@@ -120,41 +110,32 @@ pub(super) fn show_neighbouring_lines<'a, 't>(
         if shown_to > 0 && from > shown_to {
             out.push_str("   ...\n");
         }
-        write_numbered_lines(
-            &mut out,
-            &text[from..to],
-            line_number_at(sheet, from),
-            uncut,
-        );
+        write_numbered_lines(&mut out, &text[from..to], line_number_at(text, from), uncut);
         shown_to = to;
     }
     out
 }
 
-/// Shows the changed places after the edit, numbered, each with the lines around it. `more` others
-/// follow the given ones.
-pub(super) fn show_changed_places<'t>(
-    old: impl Into<ExcerptText<'t>>,
+/// Shows the changed places after the edit, numbered, each with the lines around it.
+pub(super) fn show_changed_places(
+    old: &[u8],
     splices: &[ByteSplice],
-    more: usize,
     uncut: &SecretBoundaries,
 ) -> String {
-    let sheet = old.into();
-    let old = sheet.text;
     let mut out = String::new();
     let (mut line, mut at) = (1_usize, 0);
     let mut rest = splices;
     let mut views = 0;
     while let Some(first) = rest.first() {
         if views == MAX_SHOWN_PLACES {
-            let left = rest.len() + more;
+            let left = rest.len();
             let places = if left == 1 { "place" } else { "places" };
             let _ = writeln!(out, "[... {left} more changed {places}]");
             return out;
         }
         views += 1;
         let from = nth_line_start_before(old, first.range.start, CONTEXT).max(at);
-        line += sheet.newlines_in_range(at..from);
+        line += count_newlines(&old[at..from]);
         let (mut now, mut kept_from) = (Vec::new(), from);
         let mut to = from;
         let mut taken = 0;
@@ -186,10 +167,11 @@ pub(super) fn show_changed_places<'t>(
         at = to;
         rest = &rest[taken..];
     }
-    if more > 0 {
-        out.push_str(AND_MORE);
-    }
     out
+}
+
+fn count_newlines(text: &[u8]) -> usize {
+    memchr_iter(b'\n', text).count()
 }
 
 fn write_numbered_lines(out: &mut String, lines: &[u8], first: usize, uncut: &SecretBoundaries) {
@@ -208,26 +190,17 @@ fn write_numbered_lines(out: &mut String, lines: &[u8], first: usize, uncut: &Se
     }
 }
 
-/// Formats the change as a unified diff. `more` others follow the given ones.
-pub(super) fn diff_edit<'t>(
-    name: &str,
-    old: impl Into<ExcerptText<'t>>,
-    splices: &[ByteSplice],
-    more: usize,
-) -> String {
-    let old = old.into();
+/// Formats the change as a unified diff.
+pub(super) fn diff_edit(name: &str, old: &[u8], splices: &[ByteSplice]) -> String {
     let narrow: Vec<ByteSplice> = splices
         .iter()
         .take(MAX_DIFF_PLACES)
-        .map(|splice| trim_equal_lines(old.text, splice))
+        .map(|splice| trim_equal_lines(old, splice))
         .collect();
     let mut out = diff_splices(name, old, &narrow);
-    let left = splices.len() + more - narrow.len();
+    let left = splices.len() - narrow.len();
     if left > 0 {
         let _ = writeln!(out, "[... {left} more changed places]");
-    }
-    if old.has_cut_lines() {
-        out.push_str("[Very long lines are cut.]\n");
     }
     out
 }
@@ -302,13 +275,12 @@ mod tests {
             show_changed_places(
                 old,
                 std::slice::from_ref(&splice),
-                0,
                 &SecretBoundaries::default()
             ),
             "     2\t2\n     3\t3\n     4\t4\n     5\tfive\n     6\tand a half\n     7\t6\n     8\t7\n     9\t8\n"
         );
         assert_eq!(
-            diff_edit("f", old, &[splice], 0),
+            diff_edit("f", old, &[splice]),
             "--- a/f\n+++ b/f\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n+and a half\n 6\n 7\n 8\n"
         );
         assert_eq!(describe_line_span(5, b"a\nb\n"), "lines 5-6");
@@ -341,7 +313,7 @@ mod tests {
                 with: b"twenty".to_vec(),
             },
         ];
-        let view = show_changed_places(old.as_bytes(), &splices, 0, &SecretBoundaries::default());
+        let view = show_changed_places(old.as_bytes(), &splices, &SecretBoundaries::default());
         assert_eq!(view.matches("   ...\n").count(), 1, "{view}");
         for line in [
             "     1\t1\n",
@@ -354,11 +326,11 @@ mod tests {
             assert!(view.contains(line), "{line:?} in {view}");
         }
         assert_eq!(
-            describe_replacements(old.as_bytes(), &splices, 0),
+            describe_replacements(old.as_bytes(), &splices),
             "3 replacements at lines 2-3, 5, 21"
         );
         assert_eq!(
-            describe_replacements(old.as_bytes(), &splices[..1], 0),
+            describe_replacements(old.as_bytes(), &splices[..1]),
             "1 replacement at lines 2-3"
         );
     }
@@ -390,7 +362,7 @@ mod tests {
                 [&old[..splice.range.start], &splice.with, &old[splice.range.end..]].concat()
             };
             prop_assert_eq!(put(&trim_equal_lines(old, &splice)), put(&splice));
-            let view = show_changed_places(old, &[splice], 0, &SecretBoundaries::default());
+            let view = show_changed_places(old, &[splice], &SecretBoundaries::default());
             prop_assert!(view.lines().count() <= MAX_SHOWN_LINES + 1 + CONTEXT);
         }
     }

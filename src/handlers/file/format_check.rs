@@ -8,7 +8,11 @@ use serde::de::IgnoredAny;
 const MAX_BYTES: usize = 4 << 20;
 
 /// Returns a note if the old text of this file is valid in the format that its name says, and the new one is not.
-pub(super) fn describe_broken_format(path: &Path, old: &[u8], new: &[u8]) -> Option<String> {
+pub(super) fn describe_broken_format<T: AsRef<[u8]>>(
+    path: &Path,
+    old: &[u8],
+    new: impl FnOnce() -> T,
+) -> Option<String> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     let check: fn(&str) -> Result<(), String> = match extension.as_str() {
         "json" | "geojson" | "webmanifest" | "ipynb" => check_json,
@@ -16,13 +20,12 @@ pub(super) fn describe_broken_format(path: &Path, old: &[u8], new: &[u8]) -> Opt
         "yaml" | "yml" => check_yaml,
         _ => return None,
     };
-    let text = |bytes| {
-        str::from_utf8(bytes)
-            .ok()
-            .filter(|text: &&str| text.len() <= MAX_BYTES)
-    };
-    let why = check(text(new)?).err()?;
-    check(text(old)?).ok()?;
+    if old.len() > MAX_BYTES {
+        return None;
+    }
+    let new = new();
+    let why = check(str::from_utf8(new.as_ref()).ok()?).err()?;
+    check(str::from_utf8(old).ok()?).ok()?;
     Some(format!(
         "The file could be read before and no longer can: {why}."
     ))
@@ -62,7 +65,7 @@ mod tests {
     #[test]
     fn only_what_could_be_read_before_is_told() {
         let told = |name: &str, old: &str, new: &str| {
-            describe_broken_format(Path::new(name), old.as_bytes(), new.as_bytes())
+            describe_broken_format(Path::new(name), old.as_bytes(), || new)
         };
         for (name, good, bad, format) in [
             ("a.json", "{\"a\": [1]}", "{\"a\": [1}", "JSON"),

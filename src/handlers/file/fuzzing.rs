@@ -40,7 +40,7 @@ pub fn patch(data: &[u8]) {
         {
             continue;
         }
-        let diff = diff_splices("f", text.into(), &splices);
+        let diff = diff_splices("f", text, &splices);
         let again = hunks_of(&parse_patch(&diff).unwrap_or_else(|error| panic!("{error}\n{diff}")));
         let (splices, _) = apply_hunks(text, &again, &SecretBoundaries::default(), &|| false)
             .unwrap_or_else(|trouble| panic!("{trouble:?}\n{diff}"));

@@ -235,7 +235,7 @@ impl MultiEdit {
             let _ = writeln!(report, "{changed}");
             notes.push(changed);
         }
-        let broken = describe_broken_format(Path::new(shown), &text, revision.current_text());
+        let broken = describe_broken_format(Path::new(shown), &text, || revision.current_text());
         if let Some(broken) = broken {
             let _ = writeln!(report, "{broken}");
             notes.push(broken);
@@ -301,7 +301,7 @@ impl MultiEdit {
             let name = path.relative_path().display().to_string();
             let text = format!(
                 "Dry run, nothing was written. In {shown}:\n{report}\n{}",
-                diff_edit(&name, &*plan.text, &plan.splices, 0)
+                diff_edit(&name, &plan.text, &plan.splices)
             );
             return Ok(ToolReply::from_text(text).with_meta(ResultMeta {
                 warnings: plan.notes,
@@ -309,7 +309,7 @@ impl MultiEdit {
             }));
         }
         let lines = SeenLines::from_whole_text(&plan.new);
-        let view = show_changed_places(&*plan.text, &plan.splices, 0, &cx.secret_boundaries);
+        let view = show_changed_places(&plan.text, &plan.splices, &cx.secret_boundaries);
         let (content, only_if) = match &loaded {
             Some(loaded) => (
                 NewContent::Spliced {
@@ -384,7 +384,7 @@ impl OneEdit {
             ResolvedEdit::Splices { splices, notes } => {
                 let line = format!(
                     "{}.",
-                    describe_replacements(revision.current_text(), &splices, 0)
+                    describe_replacements(revision.current_text(), &splices)
                 );
                 revision.push_splices(&splices);
                 Ok((line, notes))

@@ -8,7 +8,6 @@ use memchr::{memchr, memmem};
 use super::edit_report::{
     describe_line_span, line_number_at, list_line_numbers, show_neighbouring_lines,
 };
-use super::excerpt_text::ExcerptText;
 use super::match_tier::{MatchTier, strip_blank_lines_around, strip_line_numbers};
 use super::no_match_hint;
 use super::quote_search::{MAX_PLACES, QuoteMatches, find_quote, fit_replacement};
@@ -93,7 +92,7 @@ impl RequestedEdit {
         else {
             return self.resolve_unmatched(shown, text);
         };
-        self.check_count(shown, text.into(), &found)?;
+        self.check_count(shown, text, &found)?;
         let stands = |place: &QuotePlace| {
             is_indented_like_file(&text[place.range.clone()], &old, &new, &place.indent)
         };
@@ -166,12 +165,7 @@ impl RequestedEdit {
     ///
     /// # Errors
     /// `ambiguous` with the places, `too_large` for too many.
-    pub(super) fn check_count(
-        &self,
-        shown: &str,
-        text: ExcerptText<'_>,
-        found: &QuoteMatches,
-    ) -> Result<(), ToolError> {
+    fn check_count(&self, shown: &str, text: &[u8], found: &QuoteMatches) -> Result<(), ToolError> {
         let ambiguous = |text: String| Err(ToolError::new(ErrorCode::Ambiguous, text));
         if let (Some(beside), false) = (&found.overlapping, self.replace_all) {
             let places = [&found.places[0].range, beside];
@@ -334,13 +328,13 @@ fn already_replaced_note(shown: &str, lines: &str) -> String {
 
 /// The offset of the old text in a new text that only adds to it and may already surround the
 /// place.
-pub(super) fn old_offset_in_new(old: &str, new: &str) -> Option<usize> {
+fn old_offset_in_new(old: &str, new: &str) -> Option<usize> {
     new.find(old)
         .filter(|_| new.trim().len() >= old.trim().len() + MIN_DISTINCTIVE_LEN)
 }
 
 /// The note for a new text that was around the place already: the same call may have come twice.
-pub(super) fn duplicated_text_note(line: usize, new: &str) -> String {
+fn duplicated_text_note(line: usize, new: &str) -> String {
     format!(
         "new_string stood there before already, at {}; now what it adds is there twice. If the edit had been made \
          before, take that out again.",

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use memchr::{memchr, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 
 use super::edit_sequence::apply_splices;
-use super::excerpt_text::ExcerptText;
 use punie_host::files::ByteSplice;
 
 /// Lines of context in a diff.
@@ -19,28 +18,27 @@ struct ChangedLines {
 }
 
 /// Writes the change of one text with the heads of a file.
-pub(super) fn diff_splices(name: &str, old: ExcerptText<'_>, splices: &[ByteSplice]) -> String {
+pub(super) fn diff_splices(name: &str, old: &[u8], splices: &[ByteSplice]) -> String {
     let mut out = format!("--- a/{name}\n+++ b/{name}\n");
     write_hunks(&mut out, old, splices);
     out
 }
 
 /// Writes the hunks of a diff.
-pub(super) fn write_hunks(out: &mut String, sheet: ExcerptText<'_>, splices: &[ByteSplice]) {
-    let old = sheet.text;
+pub(super) fn write_hunks(out: &mut String, old: &[u8], splices: &[ByteSplice]) {
     let changes = widen_to_lines(old, splices);
     let (mut at, mut line, mut shift) = (0, 1_usize, 0_isize);
     let mut rest = changes.as_slice();
     while let Some(first) = rest.first() {
         // Changes that share context form one hunk.
         let is_near = |pair: &&[ChangedLines]| {
-            sheet.newlines_in_range(pair[0].to..pair[1].from) <= 2 * CONTEXT
+            memchr_iter(b'\n', &old[pair[0].to..pair[1].from]).count() <= 2 * CONTEXT
         };
         let near = rest.windows(2).take_while(is_near).count();
         let (group, behind) = rest.split_at(near + 1);
         let start = nth_line_start_before(old, first.from, CONTEXT);
         let end = (0..CONTEXT).fold(group[near].to, |end, _| next_line_start(old, end));
-        line += sheet.newlines_in_range(at..start);
+        line += memchr_iter(b'\n', &old[at..start]).count();
         at = start;
         let mut body = String::new();
         let (mut kept_from, mut before, mut after) = (start, 0, 0);

@@ -62,9 +62,6 @@ pub(super) fn prepare_write(
     let (whole, warnings) = match (&request.content, &old) {
         (NewContent::Text(text), Some(old)) => preserve_form(text, &old.bytes, old.invalid),
         (NewContent::Text(text), None) => (text.as_bytes().to_vec(), Vec::new()),
-        (NewContent::SplicedOnDisk { .. }, None) => {
-            return Err(stale_write_error(&shown, "does not exist any more"));
-        }
         _ => (Vec::new(), Vec::new()),
     };
     let is_whole = matches!(request.content, NewContent::Text(_));
@@ -103,12 +100,6 @@ impl AtomicWrite {
     fn content_bytes(&self) -> NewBytes<'_> {
         match (&self.request.content, &self.old) {
             (NewContent::Spliced { old, splices }, _) => NewBytes::Spliced(old, splices),
-            (NewContent::SplicedOnDisk { old: ends, splices }, Some(old)) => NewBytes::Copied {
-                file: &old.file,
-                size: old.stamp.size,
-                ends,
-                splices,
-            },
             _ => NewBytes::Whole(&self.whole),
         }
     }
@@ -157,7 +148,6 @@ impl AtomicWrite {
                 &self.content_bytes(),
                 self.old_sha256(),
                 sync,
-                &self.cancel,
             )
             .map(Some)
         }

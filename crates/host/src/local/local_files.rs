@@ -18,6 +18,7 @@ use crate::files::{
 };
 use crate::prepared_write::PreparedWrite;
 use crate::{FileClient, ToolFuture, WorkspacePath};
+use punie_home::shell_word;
 use punie_text::output::line_index::read_at_offset;
 use punie_text::output::number_format;
 use punie_tool::{CallIntent, ErrorCode, ToolContext, ToolError};
@@ -228,10 +229,11 @@ fn load_whole_file(path: &WorkspacePath, max_bytes: u64) -> Result<LoadedFile, T
     let stamp = file_stamp(&metadata);
     if stamp.size > max_bytes {
         let text = format!(
-            "{} is {}; files are edited up to {}. Change it with Bash, for example `sed -i`.",
+            "{} is {}; files are edited up to {}. Change it with Bash: sed -i 's/old/new/' {}",
             path.display_text(),
             number_format::format_size(stamp.size),
-            number_format::format_size(max_bytes)
+            number_format::format_size(max_bytes),
+            shell_word(&path.absolute_path().to_string_lossy())
         );
         return Err(ToolError::new(ErrorCode::TooLarge, text));
     }

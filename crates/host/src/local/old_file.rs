@@ -69,13 +69,10 @@ pub(super) fn inspect_old_file(
         sha256: None,
         invalid: 0,
     };
-    // Content loaded for an edit is not read again while the file's stamp is unchanged; content to be copied is never
-    // read here.
+    // Content loaded for an edit is not read again while the file's stamp is unchanged.
     let is_loaded =
         matches!(&request.only_if, WritePrecondition::AsLoaded(loaded) if *loaded == stamp);
-    if is_loaded && matches!(request.content, NewContent::Spliced { .. })
-        || matches!(request.content, NewContent::SplicedOnDisk { .. })
-    {
+    if is_loaded && matches!(request.content, NewContent::Spliced { .. }) {
         return Ok(Some(old));
     }
     read_old_content(&mut old, &request.path, cancel)?;

@@ -68,7 +68,7 @@ pub(super) fn edit_content(
     })?;
     let mut notes = describe_places(&placed, memchr::memchr(b'\r', &text).is_some());
     let new = apply_splices(&text, &splices);
-    notes.extend(describe_broken_format(Path::new(shown), &text, &new));
+    notes.extend(describe_broken_format(Path::new(shown), &text, || &new));
     let stored = transcoded.to_stored_splices(shown, splices.clone())?;
     Ok((
         ContentEdit {

@@ -90,7 +90,7 @@ pub(crate) fn diff_changes(changes: &[PlannedChange]) -> String {
                     range: 0..0,
                     with: content.clone().into_bytes(),
                 };
-                write_hunks(&mut out, b"".into(), &[splice]);
+                write_hunks(&mut out, b"", &[splice]);
             }
             PlannedAction::Delete => {
                 let _ = writeln!(out, "--- a/{name}\n+++ /dev/null");
@@ -99,7 +99,7 @@ pub(crate) fn diff_changes(changes: &[PlannedChange]) -> String {
                     range: 0..text.len(),
                     with: Vec::new(),
                 };
-                write_hunks(&mut out, text.into(), &[splice]);
+                write_hunks(&mut out, text, &[splice]);
             }
             PlannedAction::Update {
                 edit,
@@ -121,7 +121,7 @@ pub(crate) fn diff_changes(changes: &[PlannedChange]) -> String {
                 }
                 if !edit.splices.is_empty() {
                     let _ = writeln!(out, "--- a/{name}\n+++ b/{}", to.as_ref().unwrap_or(&name));
-                    write_hunks(&mut out, edit.text.as_slice().into(), &edit.splices);
+                    write_hunks(&mut out, edit.text.as_slice(), &edit.splices);
                 }
             }
         }
