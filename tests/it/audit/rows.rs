@@ -52,8 +52,7 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
         ))
         .await;
     let refused = setup.answer(&unknown).await;
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
     let fields = [
         "event", "who", "toolName", "decision", "code", "outcome", "exitCode", "attempt",
     ];
@@ -321,8 +320,7 @@ async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
     let runner = setup.run();
     setup.caller.call_and_wait(ToolCall::bash("true")).await;
     // A runner that stops sends a last heartbeat.
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
     let health = setup.caller.health().await;
     let head = health["audit"].as_str().expect("a head").to_owned();
     let known = ["--json", "audit", "verify", "--head", &head];
@@ -438,8 +436,7 @@ async fn h98_a_heartbeat_that_somebody_sends_again_is_refused_and_brings_nobody_
         .args
         .clone();
     assert_ne!(beat["online"], false);
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
     assert!(!setup.caller.sees_online().await, "the runner went offline");
     assert_eq!(replay_request(&setup, &beat).await, "SIGNATURE_REPLAYED");
     setup.advance_backend(6 * 60_000);

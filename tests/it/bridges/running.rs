@@ -247,8 +247,7 @@ async fn w62_a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
     })
     .await;
     assert_eq!(seen["lastExit"], "exit code 3", "{seen}");
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
     assert!(
         !is_alive(pid_of(&pids[1])),
         "the bridge ends with the runner"

@@ -85,8 +85,7 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
         .logs("another process with this device's identity is running")
         .await;
 
-    second.terminate();
-    assert_eq!(second.end().await.code, Some(0));
+    second.stop().await;
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
     is_told(&setup, false).await;
 

@@ -56,8 +56,7 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
             .outcome,
         "ok"
     );
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
 }
 
 /// A control group for one test. Its processes must have ended when it is dropped.
@@ -134,8 +133,7 @@ async fn f21_without_room_for_a_process_a_command_is_an_error_and_the_runner_liv
         "ok"
     );
     assert_eq!(setup.read("ran"), "");
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -174,8 +172,7 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
             .outcome,
         "ok"
     );
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
 }
 
 /// Returns the peak memory of a process, in bytes.

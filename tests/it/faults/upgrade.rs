@@ -263,8 +263,7 @@ async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
         words.contains("4 requests and 1 result wait until a runner starts with"),
         "{words}"
     );
-    dev.terminate();
-    assert_eq!(dev.end().await.code, Some(0));
+    dev.stop().await;
     assert_eq!(setup.state("accepted-write"), Some(RequestState::Accepted));
     let _runner = setup.run();
     assert_eq!(setup.answer("accepted-write").await.outcome, "ok");

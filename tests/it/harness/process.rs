@@ -176,6 +176,13 @@ impl RunningProgram {
         self.signal(Signal::TERM);
     }
 
+    /// Sends it SIGTERM, and waits for its end, which must be a success.
+    pub async fn stop(self) {
+        self.terminate();
+        let ended = self.end().await;
+        assert_eq!(ended.code, Some(0), "it was told to stop: {ended:?}");
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.status().is_some()
     }

@@ -62,8 +62,7 @@ async fn dev_answers(setup: &RunnerFixture) {
     assert_eq!(caller.answer(&id).await.outcome, "ok");
     // By then this process has made all the posts of its start.
     dev.logs("the catalog is published").await;
-    dev.terminate();
-    assert_eq!(dev.end().await.code, Some(0));
+    dev.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,8 +79,7 @@ async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another()
     setup.stop_backend().await;
     std::fs::write(&go, "").expect("written");
     setup.wait_for_state(&id, RequestState::Finished).await;
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
 
     dev_answers(&setup).await;
     let status = setup.status().await;
@@ -111,8 +109,7 @@ async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
     for id in &asked {
         setup.wait_for_state(id, RequestState::Accepted).await;
     }
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
 
     dev_answers(&setup).await;
@@ -174,8 +171,7 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
             .is_empty(),
         "but not its processes"
     );
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
 
     let _runner = setup.run();
     let answer = setup.answer(&id).await;
@@ -201,8 +197,7 @@ async fn a_cursor_of_a_backend_that_is_ahead_is_not_used_with_another() {
     let runner = setup.run_at(&other.url);
     let others = other.caller.ask(ToolCall::bash("echo there")).await;
     assert_eq!(other.caller.answer(&others).await.outcome, "ok");
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
     let _runner = setup.run();
     for _ in 0..2 {
         let id = setup.ask(ToolCall::bash("echo here")).await;

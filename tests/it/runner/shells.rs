@@ -287,8 +287,7 @@ async fn a_stop_ends_shells_and_the_next_life_says_so() {
     let runner = setup.run();
     begin_shell(&setup, COUNTER).await;
     let pid = setup.line("pid").await;
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
     assert!(!is_alive(&pid), "a stop ends the shell");
     let _runner = setup.run();
     let listed = shell_status(&setup, json!({})).await;
@@ -441,8 +440,7 @@ async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
     setup.write("go0", "");
     let second = json!({"shell_id": "sh_2", "pattern": "line 0", "wait_ms": 30_000});
     status_with(&setup, second, "line 0").await;
-    runner.terminate();
-    assert_eq!(runner.end().await.code, Some(0));
+    runner.stop().await;
     assert!(is_alive(&terminal) && is_alive(&plain), "both go on");
 
     let _runner = setup.run();
