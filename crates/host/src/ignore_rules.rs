@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -21,6 +22,11 @@ const MAX_CACHED_BYTES: usize = 16 << 10;
 pub struct RulesCache(Mutex<HashMap<Vec<u8>, Arc<Gitignore>>>);
 
 impl RulesCache {
+    /// Reads the rules of the file at this path; `None` also for a link, which git does not follow either.
+    pub fn load_rules_at(&self, path: &Path) -> Option<Arc<Gitignore>> {
+        self.load_rules(open_without_blocking(path)?)
+    }
+
     /// Reads the rules of a file, for paths relative to its folder. Skips invalid lines, as git does. `None` if it is no
     /// regular file or cannot be read.
     pub fn load_rules(&self, file: File) -> Option<Arc<Gitignore>> {
@@ -47,5 +53,57 @@ impl RulesCache {
             cached.insert(bytes, Arc::clone(&rules));
         }
         Some(rules)
+    }
+}
+
+/// Opens a file; a FIFO opens too, and is refused later.
+#[cfg(unix)]
+fn open_without_blocking(path: &Path) -> Option<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags =
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+        .ok()
+        .map(File::from)
+}
+
+/// Opens a regular file.
+#[cfg(not(unix))]
+fn open_without_blocking(path: &Path) -> Option<File> {
+    path.symlink_metadata()
+        .ok()
+        .filter(std::fs::Metadata::is_file)?;
+    File::options().read(true).open(path).ok()
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test makes its own files")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_are_letters_and_only_a_regular_file_has_rules() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("rules"), "/{{name}}.yml\n*.{a,b}\n").expect("written");
+        let rules = RulesCache::default();
+        let read = rules.load_rules_at(&at("rules")).expect("rules");
+        for (name, is_ignored) in [
+            ("{{name}}.yml", true),
+            ("x.{a,b}", true),
+            ("name.yml", false),
+            ("x.a", false),
+        ] {
+            assert_eq!(read.matched(name, false).is_ignore(), is_ignored, "{name}");
+        }
+        #[cfg(unix)]
+        {
+            use rustix::fs::{CWD, FileType, Mode, mknodat};
+            mknodat(CWD, at("fifo"), FileType::Fifo, Mode::RUSR, 0).expect("a FIFO");
+            std::os::unix::fs::symlink("rules", at("link")).expect("a link");
+        }
+        for name in ["fifo", "link", "missing"] {
+            assert!(rules.load_rules_at(&at(name)).is_none(), "{name}");
+        }
     }
 }

@@ -179,14 +179,6 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Opens a file with ignore rules, which may lie above the workspace. Accepts only regular files.
-pub(super) fn open_rules_file(path: &Path) -> Option<File> {
-    let fd = rustix::fs::openat(CWD, path, READ, Mode::empty()).ok()?;
-    let regular =
-        FileType::from_raw_mode(rustix::fs::fstat(&fd).ok()?.st_mode) == FileType::RegularFile;
-    regular.then(|| File::from(fd))
-}
-
 fn to_entry_kind(found: FileType) -> WalkEntryKind {
     match found {
         FileType::RegularFile => WalkEntryKind::File,

@@ -96,11 +96,3 @@ impl SearchFolder {
             .ok()
     }
 }
-
-/// Opens a file with ignore rules, which may lie above the workspace. Accepts only regular files.
-pub(super) fn open_rules_file(path: &Path) -> Option<File> {
-    path.symlink_metadata()
-        .ok()
-        .filter(std::fs::Metadata::is_file)?;
-    File::options().read(true).open(path).ok()
-}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, Glob};
 
-use super::folder::{SearchFolder, open_rules_file};
+use super::folder::SearchFolder;
 use super::folder_entries::WalkEntryKind;
 use punie_host::ignore_rules::RulesCache;
 
@@ -51,7 +51,7 @@ impl IgnoreRules {
         folders.reverse();
         let mut nearest = None;
         for folder in folders {
-            let read = |name: &str| known.load_rules(open_rules_file(&folder.join(name))?);
+            let read = |name: &str| known.load_rules_at(&folder.join(name));
             let (ignore, git) = (read(".ignore"), read(".gitignore"));
             let repository = folder.join(".git").symlink_metadata().is_ok();
             if ignore.is_none() && git.is_none() && !repository {
@@ -68,8 +68,7 @@ impl IgnoreRules {
             }));
         }
         // For the user's file, git anchors patterns at the top of the repository.
-        let user = user.and_then(open_rules_file);
-        let user = user.and_then(|file| known.load_rules(file));
+        let user = user.and_then(|file| known.load_rules_at(file));
         Self {
             nearest,
             user,

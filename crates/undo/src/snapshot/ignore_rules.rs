@@ -1,11 +1,6 @@
 //! The `.gitignore` files on the way to an entry, with git's precedence. Not here: other files of rules, which a
 //! snapshot does not heed, because more is then covered.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file reads the rules above a workspace"
-)]
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,13 +41,11 @@ pub(crate) fn is_ignored_now(top: &Path, path: &Path) -> bool {
     let mut levels = read_levels_above(top, rules);
     let mut folder = PathBuf::new();
     for part in path.components() {
-        let read = File::open(top.join(&folder).join(".gitignore"));
-        levels.extend(read.ok().and_then(|file| {
-            Some(RulesLevel {
-                rules: rules.load_rules(file)?,
-                folder: Some(folder.clone()),
-                to_top: PathBuf::new(),
-            })
+        let read = rules.load_rules_at(&top.join(&folder).join(".gitignore"));
+        levels.extend(read.map(|rules| RulesLevel {
+            rules,
+            folder: Some(folder.clone()),
+            to_top: PathBuf::new(),
         }));
         folder.push(part);
         let is_folder = folder.as_path() != path || top.join(path).is_dir();
@@ -73,9 +66,8 @@ pub(super) fn read_levels_above(top: &Path, rules: &RulesCache) -> Vec<RulesLeve
         .skip(1)
         .take_while(|folder| folder.starts_with(repository))
         .filter_map(|folder| {
-            let file = File::open(folder.join(".gitignore")).ok()?;
             Some(RulesLevel {
-                rules: rules.load_rules(file)?,
+                rules: rules.load_rules_at(&folder.join(".gitignore"))?,
                 folder: None,
                 to_top: top.strip_prefix(folder).ok()?.to_owned(),
             })
