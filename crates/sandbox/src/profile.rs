@@ -33,9 +33,9 @@ use super::sandbox_rules::SandboxRules;
 #[cfg(target_os = "linux")]
 use super::seccomp::OtherRestrictions;
 #[cfg(target_os = "linux")]
-use super::unix_sockets::VisibleSockets;
-#[cfg(target_os = "linux")]
 use super::view::ViewPlan;
+#[cfg(target_os = "linux")]
+use super::view_contents::ViewContents;
 #[cfg(target_os = "linux")]
 use super::view_signature::{SignedPaths, ViewSignature};
 
@@ -80,7 +80,7 @@ struct CachedView {
     /// The conversation's folder for temporary files.
     temp: PathBuf,
     signature: ViewSignature,
-    sockets: VisibleSockets,
+    contents: Arc<ViewContents>,
     view: Arc<HeldView>,
 }
 
@@ -225,7 +225,8 @@ impl ProfileBuilder {
         let find = |signature: &ViewSignature| {
             let mut held = views.iter();
             let found = held.find(|held| {
-                held.temp == temp && held.signature.still_holds(signature, &held.sockets)
+                let is_seen = |socket: &Path| held.contents.is_foreign_socket(socket);
+                held.temp == temp && held.signature.still_holds(signature, is_seen)
             });
             found.map(|held| Arc::clone(&held.view))
         };
@@ -283,7 +284,7 @@ impl ProfileBuilder {
             views.push(CachedView {
                 temp,
                 signature,
-                sockets: plan.sockets.clone(),
+                contents: Arc::clone(&plan.contents),
                 view,
             });
         }

@@ -3,9 +3,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
-
-use super::view_contents::Entry;
+use std::path::PathBuf;
 
 /// Returns the paths of bound sockets, as the kernel names them, sorted. Those of other network namespaces are not listed.
 pub(super) fn bound_sockets() -> Vec<PathBuf> {
@@ -19,39 +17,6 @@ pub(super) fn bound_sockets() -> Vec<PathBuf> {
     paths.sort();
     paths.dedup();
     paths
-}
-
-/// What decides whether commands would see a socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct VisibleSockets {
-    pub own_home: PathBuf,
-    pub covered: Vec<PathBuf>,
-    pub entries: Vec<Entry>,
-}
-
-impl VisibleSockets {
-    /// Returns whether commands would see a socket that is not among what they may write. The runner's own ones that they
-    /// see are meant for them.
-    pub fn is_foreign(&self, socket: &Path) -> bool {
-        if socket.starts_with(&self.own_home) {
-            return false;
-        }
-        let around = |path: &&Path| socket.starts_with(path);
-        let length = |path: &&Path| path.as_os_str().len();
-        let entries = self.entries.iter();
-        let entry = entries
-            .filter(|entry| around(&entry.path.as_path()))
-            .max_by_key(|entry| length(&entry.path.as_path()));
-        let covered = self.covered.iter().map(PathBuf::as_path);
-        let covered = covered
-            .filter(|path| around(path) && *path != socket)
-            .max_by_key(length);
-        match (entry, covered) {
-            (Some(entry), Some(covered)) if entry.path.starts_with(covered) => !entry.writable,
-            (Some(entry), None) => !entry.writable,
-            (_, covered) => covered.is_none(),
-        }
-    }
 }
 
 #[cfg(test)]

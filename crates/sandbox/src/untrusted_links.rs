@@ -10,6 +10,7 @@ use super::sandbox_rules::SandboxRules;
 const MAX_LINKS: usize = 40;
 
 /// The folders that commands may write.
+#[derive(Debug)]
 pub(super) struct WritableFolders(Vec<PathBuf>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]

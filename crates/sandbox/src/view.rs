@@ -12,16 +12,17 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::cache_layers::{CacheContent, CommandCache};
 use super::covered_folders::{Covered, TEMP_FOLDERS, is_inside};
 use super::mount_steps::{BindAccess, MountStep};
 use super::sandbox_rules::SandboxRules;
-use super::unix_sockets::{VisibleSockets, bound_sockets};
+use super::unix_sockets::bound_sockets;
 use super::view_contents::ViewContents;
 
 /// The mounts of a view.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ViewPlan {
     /// The steps in their order.
     pub steps: Vec<MountStep>,
@@ -29,8 +30,8 @@ pub struct ViewPlan {
     pub covered: Vec<PathBuf>,
     /// The overlays over the user's caches.
     pub(super) shared_caches: Vec<CString>,
-    /// The sockets that commands would see.
-    pub(super) sockets: VisibleSockets,
+    /// The paths that it shows, and those that it covers.
+    pub(super) contents: Arc<ViewContents>,
     /// The folders on the disk that commands may write through the view, beside those of the rules.
     pub(super) writable: Vec<PathBuf>,
     /// The paths on the disk that commands may read through the view.
@@ -110,22 +111,21 @@ impl ViewPlan {
         }
         steps.add_settings(&contents, stage);
         steps.add_links(&contents);
-        let sockets = contents.visible_sockets();
-        steps.hide_paths(&contents, &sockets, stage, &empty);
+        steps.hide_paths(&contents, stage, &empty);
         steps.move_covered(&contents, stage, &empty);
         let steps = steps.list;
         let covered = contents
             .covered
-            .into_iter()
-            .map(|covered| covered.path)
+            .iter()
+            .map(|covered| covered.path.clone())
             .collect();
         Self {
             steps,
             covered,
             shared_caches,
-            sockets,
-            writable: contents.private,
-            readable: contents.readable,
+            writable: contents.private.clone(),
+            readable: contents.readable.clone(),
+            contents: Arc::new(contents),
         }
     }
 }
@@ -231,15 +231,9 @@ impl ViewSteps {
     }
 
     /// Covers the sockets of other programs, and what is hidden in shown folders.
-    fn hide_paths(
-        &mut self,
-        contents: &ViewContents,
-        sockets: &VisibleSockets,
-        stage: &Path,
-        empty: &Path,
-    ) {
+    fn hide_paths(&mut self, contents: &ViewContents, stage: &Path, empty: &Path) {
         for socket in bound_sockets() {
-            if sockets.is_foreign(&socket) {
+            if contents.is_foreign_socket(&socket) {
                 self.bind(empty, &contents.staged(&socket), BindAccess::Unchanged);
             }
         }

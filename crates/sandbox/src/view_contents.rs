@@ -18,7 +18,6 @@ use super::settings_files::{SettingsFile, settings_files};
 use super::settings_table::SHUT_FOLDERS;
 use super::shown_parts::{ShownParts, expand};
 use super::toolchain_table::{EMPTIED, HIDDEN};
-use super::unix_sockets::VisibleSockets;
 use super::untrusted_links::WritableFolders;
 
 /// A path that commands see within what is covered, or that they may write.
@@ -29,6 +28,7 @@ pub(super) struct Entry {
 }
 
 /// The paths of a view.
+#[derive(Debug)]
 pub(super) struct ViewContents {
     trusted: WritableFolders,
     /// Outer paths first.
@@ -298,16 +298,23 @@ impl ViewContents {
         (entry.writable && !outer.writable) || is_covered_between
     }
 
-    /// Returns which sockets commands would see.
-    pub fn visible_sockets(&self) -> VisibleSockets {
-        VisibleSockets {
-            own_home: self.own_home.clone(),
-            covered: self
-                .covered
-                .iter()
-                .map(|covered| covered.path.clone())
-                .collect(),
-            entries: self.entries.clone(),
+    /// Returns whether commands would see a socket that is not among what they may write. The runner's own ones that they
+    /// see are meant for them.
+    pub fn is_foreign_socket(&self, socket: &Path) -> bool {
+        if socket.starts_with(&self.own_home) {
+            return false;
+        }
+        let entries = self
+            .entries
+            .iter()
+            .filter(|entry| socket.starts_with(&entry.path));
+        let nearest = entries.max_by_key(|entry| entry.path.as_os_str().len());
+        match (nearest, self.around(socket)) {
+            (Some(entry), Some(covered)) if entry.path.starts_with(&covered.path) => {
+                !entry.writable
+            }
+            (Some(entry), None) => !entry.writable,
+            (_, around) => around.is_none(),
         }
     }
 }
