@@ -141,6 +141,15 @@ mod tests {
 
     use super::*;
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_whose_limit_nobody_lowered_has_no_mark() {
+        let mark = LimitMark::from_name("any").expect("a mark");
+        let own = std::process::id();
+        assert_eq!(LimitMark::is_any_set_on(&[mark], own), Some(false));
+        assert_eq!(LimitMark::is_any_set_on(&[], own), None, "unknown");
+    }
+
     proptest! {
         #[test]
         fn a_runner_within_marks_below_its_own_mark_and_within_its_range(

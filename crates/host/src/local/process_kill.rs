@@ -44,6 +44,10 @@ const MAX_WAITED: usize = 64;
 #[cfg(target_os = "linux")]
 const EMPTY_SCANS: u32 = 3;
 
+/// The time between two looks at killed processes of which none ends: the kernel may need seconds to dismantle them.
+#[cfg(target_os = "linux")]
+const KILL_LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
 /// The time that a process may take from closing its files to its end.
 #[cfg(target_os = "linux")]
 const EXIT_TIMEOUT: Duration = Duration::from_millis(50);
@@ -241,7 +245,7 @@ fn kill_tree(tree: &ProcessTree, leader: Option<&ChildProcess>, report: &mut Sto
         }
         if living.is_empty() {
             wait_briefly(KILL_GRACE);
-        } else if wait_until_any_ended(&living, Instant::now() + EXIT_TIMEOUT) {
+        } else if wait_until_any_ended(&living, Instant::now() + KILL_LOOK_INTERVAL) {
             progress = Instant::now();
             wait_until_all_ended(&living, progress + EXIT_TIMEOUT);
         }
