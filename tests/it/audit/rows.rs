@@ -265,12 +265,12 @@ async fn a_call_that_was_taken_back_is_no_call_that_was_denied() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h105_a_runner_that_is_killed_leaves_rows_that_follow_from_each_other() {
-    for (point, begun) in [
-        ("accept.after", 1),
-        ("start.after", 1),
-        ("finish.before", 1),
-        ("finish.after", 1),
-        ("audit.written", 1),
+    for point in [
+        "accept.after",
+        "start.after",
+        "finish.before",
+        "finish.after",
+        "audit.written",
     ] {
         let setup = RunnerFixture::new().await;
         let relay = Relay::before(&setup.setting.url).await;
@@ -284,11 +284,10 @@ async fn h105_a_runner_that_is_killed_leaves_rows_that_follow_from_each_other() 
         setup.answer(&id).await;
         expect_row(&setup, &id, &["event"], "answered").await;
         let told = rows_about(&setup, &id, &["event"]);
-        // Every call that ran has its row, and the kill lost none.
-        assert!(
-            told.iter().filter(|event| *event == "begun").count() >= begun,
-            "{point}: {told:?}"
-        );
+        // A call that ran has its row, and the kill lost none.
+        let ran = setup.read("effects").lines().count();
+        let begun = told.iter().filter(|event| *event == "begun").count();
+        assert!(begun >= ran.max(1), "{point}: ran {ran} times, {told:?}");
         let (code, report) = verify_audit(&setup).await;
         assert_eq!(code, Some(0), "{point}: {report}");
     }

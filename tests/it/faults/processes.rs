@@ -81,6 +81,25 @@ async fn f45_a_daemon_that_left_its_session_and_its_environment_ends_with_its_co
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_lowers_its_limit_ends_with_its_command() {
+    let setup = RunnerFixture::new().await;
+    let _runner = setup.run();
+    let marker = process_marker(47);
+    let command = format!(
+        "(ulimit -x 7; setsid bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)') & echo begun; sleep 600"
+    );
+    let id = setup.ask(ToolCall::bash(&command)).await;
+    wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
+    setup.caller.cancel(&id).await;
+    let answer = setup.answer(&id).await;
+    assert_eq!(
+        processes_with_argument(&marker),
+        Vec::<u32>::new(),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_whose_first_thread_has_ended_ends_with_its_command() {
     const CODE: &str = "import ctypes, os, threading, time\n\
         threading.Thread(target=time.sleep, args=(600,)).start()\n\

@@ -287,6 +287,11 @@ fn warnings_are_few_short_and_different_and_the_text_leaves_space_for_them() {
     let last = told[told.len() - 1].as_str().expect("a text");
     assert!(last.ends_with("more warnings are left out"), "{last}");
     let notes = punie_tool::request::untold_notes(&sealed).expect("notes");
+    let expected: Vec<String> = told
+        .iter()
+        .map(|warning| format!("Note: {}", warning.as_str().expect("a text")))
+        .collect();
+    assert_eq!(notes.lines().collect::<Vec<_>>(), expected, "each once");
     let whole = sealed["result"].as_str().expect("a text").chars().count() + notes.chars().count();
     assert!(whole <= 30_000 + 500, "{whole}");
 }

@@ -96,14 +96,7 @@ async fn what_expires_while_it_waits_for_its_claim_is_not_run() {
 /// Lets a request expire this long ago while the backend receives no claim. Returns whether the runner did not run it.
 async fn expires_unclaimed(is_closed_there: bool, past_ms: u64) -> bool {
     let setup = RunnerFixture::new().await;
-    let relay = Relay::before(&setup.setting.url).await;
-    relay.rule(|path, _| {
-        if path == "events:claim" {
-            CallFate::Unheard
-        } else {
-            CallFate::Pass
-        }
-    });
+    let relay = relay_without_claims(&setup).await;
     let _runner = setup.run_at(&relay.url);
     let soon = now_ms() + 1_500.0;
     let id = setup
@@ -134,14 +127,7 @@ async fn expires_unclaimed(is_closed_there: bool, past_ms: u64) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_that_comes_after_the_backends_own_answer_is_delivered() {
     let setup = RunnerFixture::new().await;
-    let relay = Relay::before(&setup.setting.url).await;
-    relay.rule(|path, _| {
-        if path == "events:claim" {
-            CallFate::Unheard
-        } else {
-            CallFate::Pass
-        }
-    });
+    let relay = relay_without_claims(&setup).await;
     let _runner = setup.run_at(&relay.url);
     let soon = now_ms() + 60_000.0;
     let ask = ToolCall::new("Bash", &json!({})).with("deadlineMs", json!(soon));
@@ -152,6 +138,19 @@ async fn a_refusal_that_comes_after_the_backends_own_answer_is_delivered() {
     relay.rule(|_, _| CallFate::Pass);
     assert_eq!(setup.answer(&id).await.verdict(), ("error", "expired"));
     setup.wait_for_state(&id, RequestState::Delivered).await;
+}
+
+/// Starts a relay to the backend that drops each claim.
+async fn relay_without_claims(setup: &RunnerFixture) -> Relay {
+    let relay = Relay::before(&setup.setting.url).await;
+    relay.rule(|path, _| {
+        if path == "events:claim" {
+            CallFate::Unheard
+        } else {
+            CallFate::Pass
+        }
+    });
+    relay
 }
 
 fn now_ms() -> f64 {

@@ -234,7 +234,6 @@ fn shell_view(handle: Option<String>, running: bool) -> ShellView {
 #[tokio::test]
 async fn a_shell_is_shown_by_its_name() {
     let board = FixedTasks::default();
-    let (_dir, _) = output_store();
     *board.shell.lock().expect("a lock") = Some(shell_view(None, true));
     let setup = TaskFixture::with_board(board);
     let status = call_tool(&setup.tools, "TaskOutput", json!({"task_id": "sh_1"}))

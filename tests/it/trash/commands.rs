@@ -613,8 +613,8 @@ fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
     assert!(!owner.path("work/folder").exists(), "{call:?}");
     // A process at work there replaces each folder with a link as soon as the folder exists.
     let over = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
+    let links = std::thread::scope(|scope| {
+        let planting = scope.spawn(|| {
             let mut planted = 0;
             while !over.load(std::sync::atomic::Ordering::Relaxed) {
                 for top in fs::read_dir(owner.path("work"))
@@ -631,6 +631,7 @@ fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
                     }
                 }
             }
+            planted
         });
         let request = answer["requestId"].as_str().expect("an id");
         let _ = owner
@@ -639,7 +640,9 @@ fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
             .output()
             .expect("started");
         over.store(true, std::sync::atomic::Ordering::Relaxed);
+        planting.join().expect("it plants links")
     });
+    assert_ne!(links, 0, "no link was planted while the undo ran");
     assert_eq!(
         fs::read_dir(owner.path("outside")).expect("there").count(),
         0

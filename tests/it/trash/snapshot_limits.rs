@@ -265,7 +265,7 @@ async fn a_repository_of_sixty_thousand_files_is_counted_and_told_once() {
     let refused = this.undo(&request).expect_err("not covered");
     assert!(refused.contains("more than 50000 files"), "{refused}");
     let stored = "find ../home/state/trash/snapshots/contents -type f | wc -l";
-    assert_eq!(this.shell(stored), "0", "no file was read");
+    assert_eq!(this.shell(stored), "0", "nothing was stored");
     this.runs("touch d600/new; rm d1/1").await;
     assert_eq!(
         this.images.take_remarks(),

@@ -120,9 +120,13 @@ async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
     };
     assert_eq!(status["backend"]["kind"], "websocket");
     // The port accepts connections, but the runner gets no answer.
-    let backend = &shows("down").await["backend"];
-    let is_well = backend["trouble"].is_null();
-    assert_eq!(backend["reachable"], is_well, "{backend}");
+    shows("down").await;
+    wait_for_some("the outage in `status`", async || {
+        let status = worker.command(&["--json", "status"]).await.json();
+        let backend = &status["backend"];
+        (backend["reachable"] == false && !backend["trouble"].is_null()).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
