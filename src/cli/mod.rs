@@ -230,31 +230,21 @@ fn parse_command_line(args: Vec<OsString>) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Runs one of the runner's helper programs if called by its name or argument.
+/// Runs the runner's helper program if called by its argument.
 #[cfg(target_os = "linux")]
 fn run_helper_program(args: &[OsString]) -> Option<ExitCode> {
     use punie_host::local::terminal_holder;
-    use punie_undo::shim::{ActiveShim, VARIABLE};
-    if let [_, argument, socket] = args
-        && argument == terminal_holder::HOLDER_ARGUMENT
-    {
-        let held = terminal_holder::hold_terminal(socket.as_ref());
-        return Some(
-            if held.is_ok() {
-                Exit::Done
-            } else {
-                Exit::Failed
-            }
-            .into(),
-        );
+    let [_, argument, socket] = args else {
+        return None;
+    };
+    if argument != terminal_holder::HOLDER_ARGUMENT {
+        return None;
     }
-    let (name, args) = args.split_first()?;
-    let shim = ActiveShim::from_program_name(name)?;
-    let environment = ProcessEnvironment::from_process();
-    let env_text = environment
-        .variables()
-        .iter()
-        .find(|(name, _)| name == VARIABLE);
-    let env_text = env_text.map(|(_, value)| value.as_os_str());
-    Some(shim.run(args, env_text, environment.path_variable()).into())
+    let held = terminal_holder::hold_terminal(socket.as_ref());
+    let exit = if held.is_ok() {
+        Exit::Done
+    } else {
+        Exit::Failed
+    };
+    Some(exit.into())
 }

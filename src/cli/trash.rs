@@ -61,9 +61,6 @@ struct TrashLine<'a> {
     files: u64,
     bytes: u64,
     paths: Vec<String>,
-    /// Commands of which nothing is kept.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    untracked: Vec<&'a str>,
 }
 
 /// The result of emptying.
@@ -123,22 +120,15 @@ impl<'a> TrashLine<'a> {
                 .iter()
                 .map(|path| path.display().to_string())
                 .collect(),
-            untracked: kept.untracked_commands().collect(),
         }
     }
 }
 
 fn trash_row(kept: &TrashEntry, now_ms: i64) -> Vec<String> {
-    let mut paths: Vec<String> = kept
-        .changed_paths()
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    paths.extend(
-        kept.untracked_commands()
-            .map(|command| format!("{command} (not kept)")),
-    );
-    let first = paths.first().cloned().unwrap_or_default();
+    let paths = kept.changed_paths();
+    let first = paths
+        .first()
+        .map_or_else(String::new, |path| path.display().to_string());
     let more = if paths.len() > 1 {
         format!(" and {} more", paths.len() - 1)
     } else {

@@ -210,7 +210,7 @@ tables! {
         ask, "ask": Vec<String> = Vec::new(), ..;
         /// How long a call waits for an answer while somebody can be asked; then it is refused. The wait ends a minute before the request's own deadline.
         patience, "patience_ms": Duration = ms(600_000), ms(1_000)..=DAY;
-        /// Show a desktop notification for each call that waits for approval (Linux).
+        /// Show a desktop notification for each call that waits for approval (Linux with systemd).
         notify, "notify": bool = true, ..;
     }
 
@@ -244,13 +244,13 @@ tables! {
         confine, "confine": bool = true, ..;
     }
 
-    /// The backups that `punie-runner undo` uses: files before calls changed them, and files that commands removed with rm.
+    /// The backups that `punie-runner undo` uses: files before calls changed them, and snapshots of the workspaces.
     ["trash"] Trash {
         /// The most megabytes of backups; the oldest are deleted first. 0: no backups.
         max_mb, "max_mb": usize = 1_024, 0..=1_000_000;
         /// The number of days that backups are kept.
         keep_days, "keep_days": usize = 1, 1..=3_650;
-        /// false: no snapshots of the workspaces before and after commands. `punie-runner undo` then knows of a command only what it removed with rm.
+        /// false: no snapshots of the workspaces before and after commands. `punie-runner undo` then knows nothing of commands.
         snapshots, "snapshots": bool = true, ..;
     }
 

@@ -138,7 +138,7 @@ mod tests {
             shown: vec!["/Users/a/.punie/skills".into()],
             own_folder: None,
             pipes: "/Users/a/.punie/state/shells".into(),
-            write: vec!["/Users/a/.punie/state/trash/incoming".into()],
+            write: vec!["/Users/a/notes".into()],
             read: vec!["/Users/a/.docker".into()],
             hide: vec!["/Users/a/private".into()],
             network,

@@ -244,7 +244,6 @@ impl BeforeImageStore {
                     request,
                     tool,
                     at_ms: unix_time_ms(),
-                    proof: String::new(),
                 },
             );
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::display_path;
-use super::inventory::TrashEntry;
+use super::inventory::{ManifestRecord, TrashEntry};
 use super::manifest::{ManifestLine, ManifestPath};
 use super::snapshot::SnapshotEnd;
 
@@ -23,17 +23,14 @@ impl TrashEntry {
     /// Returns whether anything is kept of it, besides that it was there.
     pub(super) fn keeps_anything(&self) -> bool {
         let is_record = |line: &ManifestLine| {
-            matches!(
-                line,
-                ManifestLine::Snapshot(_) | ManifestLine::Begun { .. } | ManifestLine::Now { .. }
-            )
+            matches!(line, ManifestLine::Snapshot(_) | ManifestLine::Begun { .. })
         };
         !self.manifest_lines().all(is_record)
     }
 
     /// Lists the workspaces without snapshots, each with the reason. `None` if there are no snapshots at all.
     pub fn snapshot_gaps(&self) -> Option<Vec<String>> {
-        let ends = self.tool_lines().filter_map(|line| match line {
+        let ends = self.manifest_lines().filter_map(|line| match line {
             ManifestLine::Snapshot(end) => Some(end),
             _ => None,
         });
@@ -46,38 +43,32 @@ impl TrashEntry {
         Some(ends.filter_map(gap).collect())
     }
 
-    /// The commands of which nothing is kept.
-    pub fn untracked_commands(&self) -> impl Iterator<Item = &str> {
-        self.manifest_lines().filter_map(|line| match line {
-            ManifestLine::Untracked { command } => Some(command.as_str()),
-            _ => None,
-        })
-    }
-
     /// The number of files that are kept, or were there to be kept.
     pub fn file_count(&self) -> u64 {
         self.sum_lines(|line| match line {
-            ManifestLine::File { .. } | ManifestLine::Move { .. } => (1, 0),
+            ManifestLine::File { .. }
+            | ManifestLine::Move { .. }
+            | ManifestLine::Removed { .. } => (1, 0),
             ManifestLine::Changed(change) => (0, u64::from(change.is_of_file())),
-            ManifestLine::Removed { files, .. } => (*files, 0),
             _ => (0, 0),
         })
     }
 
     /// The bytes that they had.
     pub fn total_bytes(&self) -> u64 {
-        self.sum_lines(|line| match line {
+        let of_undo: u64 = self.records.iter().map(ManifestRecord::disk_bytes).sum();
+        let of_call = self.sum_lines(|line| match line {
             ManifestLine::File {
                 before: Some(before),
                 ..
             } if before.kept => (before.size, 0),
             ManifestLine::Changed(change) => (0, change.size_before()),
-            ManifestLine::Removed { bytes, .. } => (*bytes, 0),
             _ => (0, 0),
-        })
+        });
+        of_undo + of_call
     }
 
-    /// Adds up what the lines of tools and shims say, and what snapshots say. The two overlap, so the larger counts.
+    /// Adds up what the lines of file tools say, and what snapshots say. The two overlap, so the larger counts.
     fn sum_lines(&self, count: impl Fn(&ManifestLine) -> (u64, u64)) -> u64 {
         let add = |sum: (u64, u64), line: (u64, u64)| (sum.0 + line.0, sum.1 + line.1);
         let (tools, snapshots) = self.manifest_lines().map(count).fold((0, 0), add);
@@ -94,16 +85,9 @@ impl TrashEntry {
 
 fn paths_in_line(line: &ManifestLine) -> Vec<&ManifestPath> {
     match line {
-        ManifestLine::File { path, .. }
-        | ManifestLine::Removed { path, .. }
-        | ManifestLine::EmptyFolder { path, .. }
-        | ManifestLine::ForGood { path } => vec![path],
+        ManifestLine::File { path, .. } | ManifestLine::Removed { path, .. } => vec![path],
         ManifestLine::Move { from, to, .. } => vec![from, to],
         ManifestLine::Changed(change) => vec![&change.path],
-        ManifestLine::Now { .. }
-        | ManifestLine::Begun { .. }
-        | ManifestLine::Stayed { .. }
-        | ManifestLine::Snapshot(_)
-        | ManifestLine::Untracked { .. } => Vec::new(),
+        ManifestLine::Begun { .. } | ManifestLine::Snapshot(_) => Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
-//! The trash: before-images of changed files and items that commands removed, for a while; and their restoration.
+//! The trash: before-images of files that calls change, and snapshots of the workspaces, for a while; and their
+//! restoration.
 //!
-//! A manifest says what is about to be kept or taken before anything moves, so that whatever a crash leaves can be
-//! told.
+//! A manifest says what is about to be kept before anything moves, so that whatever a crash leaves can be told.
 //!
 //! Read first: [`Trash`], which keeps, lists and restores; [`BeforeImageStore`], what a call changes, saved before it does;
 //! [`UndoReport`], what an undo restored and what it left alone.
@@ -10,18 +10,13 @@
 //! `punie-home`, `punie-host`, `punie-text` and `punie-tool`.
 
 mod before_images;
-#[cfg(target_os = "linux")]
-mod command_shims;
 mod content_store;
 #[cfg(unix)]
 mod deep_removal;
 mod entry_sums;
 mod inventory;
-#[cfg(target_os = "linux")]
-mod item_mover;
 mod made_tree;
 mod manifest;
-mod manifest_proofs;
 mod net_effect;
 mod path_state;
 mod preview;
@@ -29,8 +24,6 @@ mod put_back;
 mod quota;
 mod request_diff;
 mod restore;
-#[cfg(target_os = "linux")]
-pub mod shim;
 mod snapshot;
 mod step_changes;
 mod tree;
@@ -41,7 +34,7 @@ mod undo_steps;
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -53,8 +46,6 @@ use punie_core::durable::open_lock_file;
 use punie_home::Home;
 
 pub use before_images::BeforeImageStore;
-#[cfg(target_os = "linux")]
-pub use command_shims::CommandShims;
 pub use inventory::TrashEntry;
 #[cfg(target_os = "linux")]
 use snapshot::FolderSnapshots;
@@ -85,7 +76,6 @@ pub struct Trash {
     clock: ExpiryClock,
     /// The bytes that are kept, as far as this process knows, or [`UNKNOWN_SIZE`].
     used: Arc<AtomicU64>,
-    proofs: manifest_proofs::ManifestProofs,
 }
 
 impl Trash {
@@ -97,7 +87,6 @@ impl Trash {
             limits: Arc::new(Mutex::new(limits)),
             clock: ExpiryClock::default(),
             used,
-            proofs: manifest_proofs::ManifestProofs::default(),
         }
     }
 
@@ -115,11 +104,6 @@ impl Trash {
 
     fn limits(&self) -> TrashLimits {
         *self.limits.lock()
-    }
-
-    /// The folders that a confined command must be allowed to write, so that what it removes can be renamed into them.
-    pub fn command_folders(&self) -> Vec<PathBuf> {
-        vec![self.home.trash_incoming_dir()]
     }
 
     /// Keeps everybody else from moving anything in the trash until the file is dropped.

@@ -1,10 +1,10 @@
 //! The record of a request, line by line, before it happens: JSON, appended and made durable. A line that a crash cut
 //! off is passed over; what it would have said did not happen.
+#![expect(clippy::disallowed_methods, reason = "this file reads the records")]
 
-use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -17,16 +17,11 @@ use punie_core::ids::RequestId;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum ManifestLine {
-    /// The time when the lines that follow were written, in microseconds since the machine was started: lines of
-    /// programs that removed beside each other are read in this order.
-    Now { us: u64 },
-    /// Whose lines follow, and what shows that.
+    /// Whose lines follow.
     Begun {
         request: RequestId,
         tool: String,
         at_ms: i64,
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        proof: String,
     },
     /// A file is changed, made or taken away.
     File {
@@ -47,26 +42,16 @@ pub(super) enum ManifestLine {
         to: ManifestPath,
         sha256: String,
     },
-    /// Something is moved into the trash.
+    /// An undo moves something into the trash.
     Removed {
         path: ManifestPath,
         /// Its name beside the manifest.
         item: String,
-        files: u64,
-        bytes: u64,
     },
-    /// An empty folder is removed; there is nothing of it to keep but this.
-    EmptyFolder { path: ManifestPath, mode: u32 },
-    /// The last announced change of this path did not happen: it is where it was, or went otherwise.
-    Stayed { path: ManifestPath },
-    /// Something was removed, and nothing of it is kept: the trash does not take it.
-    ForGood { path: ManifestPath },
     /// A snapshot of a folder was taken before and after the call; the paths that differ follow.
     Snapshot(SnapshotEnd),
     /// A path that differs between the two.
     Changed(PathChange),
-    /// The system's own program ran, with options that the trash does not handle: what it removed is not kept.
-    Untracked { command: String },
 }
 
 /// The state of a file before a change.
@@ -134,56 +119,13 @@ fn os_string_from_bytes(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// A manifest above this size is none of ours: one that nears it is followed by another.
-pub(super) const LARGEST: u64 = 64 << 20;
-
-/// Opens a manifest, if there is one: a regular file. A command may have put anything in its place, so no link is
-/// followed and no writer is waited for.
-pub(super) fn open_manifest(path: &Path) -> io::Result<Option<File>> {
-    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= LARGEST) {
-        return Ok(None);
-    }
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(
-        &mut options,
-        libc::O_NOFOLLOW | libc::O_NONBLOCK,
-    );
-    let file = options.open(path)?;
-    Ok(file.metadata()?.is_file().then_some(file))
-}
-
 /// Reads every line that can be read; none if there is no such file.
 pub(super) fn read_lines<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
-    let Some(file) = open_manifest(path)? else {
-        return Ok(Vec::new());
-    };
-    let mut bytes = Vec::new();
-    file.take(LARGEST).read_to_end(&mut bytes)?;
-    Ok(parse_json_lines(&bytes).collect())
-}
-
-/// Leaves out changes that were announced and withdrawn, and the lines that withdraw it.
-pub(super) fn drop_withdrawn(lines: Vec<ManifestLine>) -> Vec<ManifestLine> {
-    let mut rest: Vec<Option<ManifestLine>> = Vec::with_capacity(lines.len());
-    let mut announced: HashMap<ManifestPath, Vec<usize>> = HashMap::new();
-    for line in lines {
-        match &line {
-            ManifestLine::Stayed { path } => {
-                if let Some(at) = announced.get_mut(path).and_then(Vec::pop) {
-                    rest[at] = None;
-                }
-                continue;
-            }
-            ManifestLine::Removed { path, .. } | ManifestLine::EmptyFolder { path, .. } => {
-                announced.entry(path.clone()).or_default().push(rest.len());
-            }
-            _ => {}
-        }
-        rest.push(Some(line));
+    match fs::read(path) {
+        Ok(bytes) => Ok(parse_json_lines(&bytes).collect()),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(cause) => Err(cause),
     }
-    rest.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

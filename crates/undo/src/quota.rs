@@ -9,19 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::content_store::ContentStore;
-use super::inventory::{ManifestRecord, TrashEntry, is_hidden, list_first_visible, list_visible};
+use super::inventory::{ManifestRecord, TrashEntry, list_folder};
 use super::manifest::ManifestLine;
 use super::snapshot::SnapshotUse;
 use super::{Trash, UNKNOWN_SIZE, tree};
 use punie_core::durable::open_lock_file;
 use punie_core::ids::RequestId;
-
-/// The age from which files without a manifest, where commands may write, are discarded.
-const STRAY_AGE: Duration = Duration::from_hours(24);
-/// The age from which a hidden folder is none that a shim is just making.
-const HIDDEN_AGE: Duration = Duration::from_mins(1);
-/// The most entries, where commands may write, that are looked at before a command. A command may make any number there.
-const MAX_ENTRIES_BEFORE_COMMAND: usize = 1_000;
 
 impl Trash {
     /// Removes entries that are too old or too many. For the start of a runner, and now and then.
@@ -30,30 +23,13 @@ impl Trash {
     /// The system's.
     pub fn apply_limits(&self) -> io::Result<()> {
         self.with_lock(|| {
-            self.collect_from_commands()?;
-            self.discard_stray_files(|path| self.is_file_older(path, STRAY_AGE))?;
+            for path in self.home.outdated_trash_paths() {
+                if self.is_file_older(&path, self.limits().keep) {
+                    self.discard_if_possible(&path);
+                }
+            }
             self.delete_snapshot_trees(|file| self.is_file_older(file, self.limits().keep));
             self.evict_entries(0, None).map(drop)
-        })
-    }
-
-    /// Takes items that commands have removed since out of their reach, and keeps to the quota. Where there are very many
-    /// entries, the rest waits for the next command.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn collect_removed(&self) -> io::Result<()> {
-        let (incoming, most) = (self.home.trash_incoming_dir(), MAX_ENTRIES_BEFORE_COMMAND);
-        if list_first_visible(&incoming, most)?.is_empty() {
-            return Ok(());
-        }
-        self.with_lock(|| {
-            let more = self.collect_some_from_commands(most)?;
-            self.add_used_bytes(more);
-            if more > 0 && self.used_bytes()? > self.limits().max_bytes {
-                self.evict_entries(0, None)?;
-            }
-            Ok(())
         })
     }
 
@@ -63,16 +39,15 @@ impl Trash {
     /// The system's.
     pub fn empty_trash(&self) -> io::Result<(u64, u64)> {
         self.with_lock(|| {
-            self.collect_from_commands()?;
-            self.discard_stray_files(|path| is_hidden(path) && is_made(path))?;
+            for path in self.home.outdated_trash_paths() {
+                if path.symlink_metadata().is_ok() {
+                    self.discard_if_possible(&path);
+                }
+            }
             let all = self.list_entries_locked()?;
             let emptied = (all.len() as u64, self.count_bytes(&all)?);
             for entry in all {
                 self.discard_records(entry.records);
-            }
-            // A manifest that a command wrote may name no request.
-            for folder in list_visible(&self.home.trash_removed_dir())? {
-                self.discard_if_possible(&folder);
             }
             self.delete_unused_contents(&[])?;
             self.delete_snapshot_trees(|_| true);
@@ -145,7 +120,7 @@ impl Trash {
     /// The same without snapshots.
     fn count_own_bytes(&self, all: &[TrashEntry]) -> io::Result<u64> {
         let contents = ContentStore::in_folder(self.home.trash_objects_dir());
-        Ok(removed_bytes(all) + contents.list()?.iter().map(|(_, size)| size).sum::<u64>())
+        Ok(bytes_of_undos(all) + contents.list()?.iter().map(|(_, size)| size).sum::<u64>())
     }
 
     /// Discards entries that are too old, then the oldest until so many bytes more fit; returns the bytes that are used
@@ -167,8 +142,7 @@ impl Trash {
         }
     }
 
-    /// Chooses the entry that goes next, if one must: the oldest that is too old, or for which there is no room. Where what
-    /// commands removed takes more than half, theirs go first: they cannot push out what file tools changed.
+    /// Chooses the entry that goes next, if one must: the oldest that is too old, or for which there is no room.
     fn choose_evicted(
         &self,
         all: &[TrashEntry],
@@ -183,16 +157,7 @@ impl Trash {
         if too_old.is_some() || wanted <= self.limits().max_bytes {
             return too_old;
         }
-        let is_removed = |entry: &TrashEntry| {
-            may_go(entry) && entry.records.iter().any(|one| one.disk_bytes() > 0)
-        };
-        let commands_take_most = removed_bytes(all) > self.limits().max_bytes / 2;
-        let removed = if commands_take_most {
-            all.iter().rposition(is_removed)
-        } else {
-            None
-        };
-        removed.or_else(|| all.iter().rposition(may_go))
+        all.iter().rposition(may_go)
     }
 
     /// Takes records out of the inventory. Their content is deleted when the trash is not locked any more.
@@ -218,22 +183,11 @@ impl Trash {
 
     fn discard_path(&self, path: &Path) -> io::Result<()> {
         let name = uuid::Uuid::new_v4().simple().to_string();
-        tree::move_from_command(path, &self.home.trash_doomed_dir().join(name))
+        fs::rename(path, self.home.trash_doomed_dir().join(name))
     }
 
     fn is_file_older(&self, path: &Path, age: Duration) -> bool {
         modified_time(path).is_ok_and(|at| self.clock.is_file_older(at, age))
-    }
-
-    /// Discards these entries where commands may write.
-    fn discard_stray_files(&self, is_stray: impl Fn(&Path) -> bool) -> io::Result<()> {
-        for entry in fs::read_dir(self.home.trash_incoming_dir())? {
-            let path = entry?.path();
-            if is_stray(&path) {
-                self.discard_if_possible(&path);
-            }
-        }
-        Ok(())
     }
 
     /// Deletes the contents that no entry names.
@@ -260,7 +214,7 @@ impl Trash {
 
     /// Deletes discarded items.
     pub(super) fn delete_discarded(&self) {
-        for path in list_visible(&self.home.trash_doomed_dir()).unwrap_or_default() {
+        for path in list_folder(&self.home.trash_doomed_dir()).unwrap_or_default() {
             let deleted = tree::remove_tree(&path).or_else(|_| {
                 // It may hold folders that their owner may not write.
                 make_folders_accessible(&path);
@@ -277,12 +231,8 @@ fn modified_time(path: &Path) -> io::Result<SystemTime> {
     fs::symlink_metadata(path).and_then(|found| found.modified())
 }
 
-/// Returns whether a hidden folder is none that a shim is just making.
-fn is_made(path: &Path) -> bool {
-    modified_time(path).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > HIDDEN_AGE))
-}
-
-fn removed_bytes(all: &[TrashEntry]) -> u64 {
+/// The bytes of what undos took away.
+fn bytes_of_undos(all: &[TrashEntry]) -> u64 {
     all.iter()
         .flat_map(|entry| &entry.records)
         .map(ManifestRecord::disk_bytes)

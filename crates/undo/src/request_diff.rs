@@ -30,7 +30,6 @@ impl Trash {
     /// [`UndoError`].
     pub fn diff_request(&self, request: &str, is_reversed: bool) -> Result<String, UndoError> {
         let _lock = self.lock()?;
-        self.collect_from_commands()?;
         let all = self.list_entries_locked()?;
         let entry = find_entry(&all, request)?;
         let contents = ContentStore::in_folder(self.home.trash_objects_dir())
@@ -44,7 +43,7 @@ impl Trash {
             };
             describe_difference(&mut text, &display_path(path), &old, &new);
         };
-        for line in entry.tool_lines() {
+        for line in entry.manifest_lines() {
             if let ManifestLine::Changed(change) = line {
                 let side = |content: Option<&PathContent>| Side::from_content(content, &contents);
                 add(

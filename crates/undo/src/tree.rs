@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use punie_core::durable::{sync_parent_folder, temp_name};
 
@@ -107,24 +107,6 @@ fn copy_path(from: &Path, to: &Path) -> io::Result<()> {
     fs::File::open(to)?.sync_all()
 }
 
-/// Moves what a command made out of its reach, whatever its mode: a folder that its owner may not write could not be moved
-/// to another one. No link is followed.
-pub(super) fn move_from_command(from: &Path, to: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    if fs::symlink_metadata(from)?.is_dir() {
-        match super::tree_copy::open_folder(rustix::fs::CWD, from.as_os_str()) {
-            Ok(folder) => super::tree_copy::set_mode(&folder, 0o700)?,
-            // One that cannot even be read can have its mode only by its name, in a folder that leads nowhere.
-            Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
-                use rustix::fs::{AtFlags, CWD, Mode, chmodat};
-                chmodat(CWD, from, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)?;
-            }
-            Err(cause) => return Err(cause),
-        }
-    }
-    fs::rename(from, to)
-}
-
 /// The size of files and folders.
 #[derive(Debug, Default)]
 pub(super) struct TreeSize {
@@ -134,8 +116,6 @@ pub(super) struct TreeSize {
     pub bytes: u64,
     /// The bytes that all of it takes on the disk: a sparse file takes less than it holds.
     pub on_disk: u64,
-    /// Its entries, if wanted, and whether each is a folder.
-    pub paths: Vec<(PathBuf, bool)>,
     /// Files with several names, each of which counts once.
     linked: HashSet<(u64, u64)>,
 }

@@ -1,14 +1,9 @@
 //! Carrying out an undo: one step after the other, and all of them taken back if one fails. Each name is opened beneath
 //! its workspace, as a call's is.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file puts back what the trash has"
-)]
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::content_store::ContentStore;
 use super::made_tree::{MadeTree, find_other_content};
@@ -17,7 +12,6 @@ use super::tree::move_without_replacing;
 use punie_core::durable::temp_name;
 use punie_core::failpoint::reach;
 use punie_host::WorkspacePath;
-use punie_host::workspace::FolderHandle;
 
 /// One change that an undo makes.
 #[derive(Debug)]
@@ -47,23 +41,15 @@ pub(super) enum UndoStep {
     },
     /// Gives a folder these permission bits.
     SetMode { path: WorkspacePath, mode: u32 },
-    /// Brings back what a command removed, to its place or into another item of the trash that comes back later. What is
-    /// there is moved to `newer` first.
-    BringBack {
-        removed: RemovedContent,
-        to: WorkspacePath,
-        newer: Option<PathBuf>,
+    /// Makes an empty folder with this mode.
+    MakeFolder { path: WorkspacePath, mode: u32 },
+    /// Makes a link.
+    MakeLink {
+        path: WorkspacePath,
+        target: PathBuf,
     },
-}
-
-/// Content that a command removed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum RemovedContent {
-    /// It lies here in the trash.
-    Item(PathBuf),
-    /// An empty folder with this mode.
-    EmptyFolder(u32),
-    Link(PathBuf),
+    /// Moves an item of the trash back to its place.
+    BringBack { item: PathBuf, to: WorkspacePath },
 }
 
 /// A step that is done, with what takes it back. No folder is held open: there may be more than a process may have open.
@@ -71,17 +57,8 @@ struct CompletedStep<'a> {
     step: &'a UndoStep,
     /// The name in the same folder of what the request had left there, until all steps are done.
     aside: Option<OsString>,
-    /// The item that was moved out of the way.
-    cleared: Option<ClearedPath>,
     /// The permission bits that a folder had.
     earlier_mode: Option<u32>,
-}
-
-/// A place that was cleared for something older.
-struct ClearedPath {
-    /// The item that lay there is here; if there was none, an empty folder marks that.
-    newer: PathBuf,
-    was_empty: bool,
 }
 
 /// Does all steps, or nothing. What was put aside is compared once more before it goes: it may have been changed since the
@@ -125,7 +102,9 @@ impl UndoStep {
             Self::Write { path, .. }
             | Self::Remove { path, .. }
             | Self::TrashMade { path, .. }
-            | Self::SetMode { path, .. } => path,
+            | Self::SetMode { path, .. }
+            | Self::MakeFolder { path, .. }
+            | Self::MakeLink { path, .. } => path,
             Self::MoveBack { to, .. } | Self::BringBack { to, .. } => to,
         }
     }
@@ -141,7 +120,6 @@ impl<'a> CompletedStep<'a> {
         let mut done = Self {
             step,
             aside: None,
-            cleared: None,
             earlier_mode: None,
         };
         match step {
@@ -180,22 +158,10 @@ impl<'a> CompletedStep<'a> {
                 let (from, old) = at.open_parent_folder(false)?;
                 from.move_without_replacing(&old, &folder, &name)?;
             }
-            UndoStep::BringBack { removed, newer, .. } => {
-                done.cleared = newer
-                    .as_deref()
-                    .map(|newer| clear_path(&folder, &name, newer))
-                    .transpose()?;
-                let brought = match removed {
-                    RemovedContent::Item(item) => {
-                        move_without_replacing(item, &folder.entry_path(&name))
-                    }
-                    RemovedContent::EmptyFolder(mode) => make_folder(&folder, &name, *mode),
-                    RemovedContent::Link(target) => make_link(&folder.entry_path(&name), target),
-                };
-                if let Err(cause) = brought {
-                    done.restore_cleared(&folder, &name)?;
-                    return Err(cause);
-                }
+            UndoStep::MakeFolder { mode, .. } => make_folder(&folder, &name, *mode)?,
+            UndoStep::MakeLink { target, .. } => make_link(&folder.entry_path(&name), target)?,
+            UndoStep::BringBack { item, .. } => {
+                move_without_replacing(item, &folder.entry_path(&name))?;
             }
         }
         folder.fsync_folder()?;
@@ -234,6 +200,11 @@ impl<'a> CompletedStep<'a> {
             (UndoStep::TrashMade { item, .. }, _) => {
                 move_without_replacing(item, &folder.entry_path(&name))?;
             }
+            (UndoStep::MakeFolder { .. }, _) => folder.remove_folder_entry(&name)?,
+            (UndoStep::MakeLink { .. }, _) => folder.remove_file_entry(&name)?,
+            (UndoStep::BringBack { item, .. }, _) => {
+                move_without_replacing(&folder.entry_path(&name), item)?;
+            }
             (UndoStep::SetMode { .. }, _) => {
                 if let Some(mode) = self.earlier_mode {
                     set_folder_mode(&folder, &name, mode)?;
@@ -243,39 +214,8 @@ impl<'a> CompletedStep<'a> {
                 let (from, old) = at.open_parent_folder(true)?;
                 folder.move_without_replacing(&name, &from, &old)?;
             }
-            (
-                UndoStep::BringBack {
-                    removed: RemovedContent::Item(item),
-                    ..
-                },
-                _,
-            ) => {
-                move_without_replacing(&folder.entry_path(&name), item)?;
-            }
-            (
-                UndoStep::BringBack {
-                    removed: RemovedContent::Link(_),
-                    ..
-                },
-                _,
-            ) => folder.remove_file_entry(&name)?,
-            (UndoStep::BringBack { .. }, _) => folder.remove_folder_entry(&name)?,
         }
-        self.restore_cleared(&folder, &name)
-    }
-
-    /// Moves back an item that was moved out of the way.
-    fn restore_cleared(&self, folder: &FolderHandle, name: &OsStr) -> io::Result<()> {
-        match &self.cleared {
-            None => Ok(()),
-            Some(ClearedPath {
-                newer,
-                was_empty: true,
-            }) => fs::remove_dir(newer),
-            Some(ClearedPath { newer, .. }) => {
-                move_without_replacing(newer, &folder.entry_path(name))
-            }
-        }
+        Ok(())
     }
 
     /// Fails if the item that was put aside differs from the result of the request.
@@ -325,26 +265,10 @@ fn changed_meanwhile() -> io::Error {
     io::Error::other("it was changed while it was being put back; nothing of the change was lost")
 }
 
-/// Moves the item at a name to `newer`. If nothing is, an empty folder there says so.
-fn clear_path(folder: &FolderHandle, name: &OsStr, newer: &Path) -> io::Result<ClearedPath> {
-    // A link is something too.
-    let was_empty = folder
-        .entry_metadata(name)
-        .is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound);
-    if was_empty {
-        fs::create_dir(newer)?;
-    } else {
-        move_without_replacing(&folder.entry_path(name), newer)?;
-    }
-    Ok(ClearedPath {
-        newer: newer.to_owned(),
-        was_empty,
-    })
-}
-
 #[cfg(all(test, unix))]
+#[expect(clippy::disallowed_methods, reason = "a test lays out files")]
 mod tests {
-    use std::fs::File;
+    use std::fs::{self, File};
 
     use super::*;
     use punie_host::Workspace;
@@ -406,68 +330,5 @@ mod tests {
         fs::write(work.join("first"), "new\n").expect("written");
         apply_steps(&[put("first")], &contents).expect("as it was left");
         assert_eq!(read("first"), "old\n");
-    }
-    #[test]
-    fn what_made_room_for_something_older_is_put_back_when_a_later_step_fails() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let [work, trash, objects] = ["work", "trash", "objects"].map(|name| dir.path().join(name));
-        fs::create_dir_all(trash.join("1/sub")).expect("made");
-        for (path, text) in [("1/out", "newer"), ("1/sub/f", "newer"), ("0", "older")] {
-            fs::write(trash.join(path), text).expect("written");
-        }
-        fs::create_dir(&work).expect("made");
-        let workspace = Workspace::open_roots(std::slice::from_ref(&work)).expect("open");
-        let path = |name: &str| {
-            workspace
-                .path_if_inside(&workspace.first_root().join(name))
-                .expect("inside")
-        };
-        let newer = |name: &str| Some(trash.join(name));
-        fs::write(work.join("last"), "by hand").expect("written");
-        let mut steps = vec![
-            UndoStep::BringBack {
-                removed: RemovedContent::Item(trash.join("1")),
-                to: path("build"),
-                newer: None,
-            },
-            UndoStep::BringBack {
-                removed: RemovedContent::Item(trash.join("0")),
-                to: path("build/out"),
-                newer: newer("a"),
-            },
-            UndoStep::BringBack {
-                removed: RemovedContent::EmptyFolder(0o700),
-                to: path("build/sub"),
-                newer: newer("b"),
-            },
-            UndoStep::Remove {
-                path: path("last"),
-                expected: "something else".to_owned(),
-            },
-        ];
-        let contents = ContentStore::in_folder(objects);
-        apply_steps(&steps, &contents).expect_err("the last was changed");
-        let read = |path: PathBuf| fs::read_to_string(&path).expect("there");
-        assert_eq!(
-            ["1/out", "1/sub/f", "0"].map(|it| read(trash.join(it))),
-            ["newer", "newer", "older"]
-        );
-        assert_eq!(
-            fs::read_dir(&trash).expect("there").count(),
-            2,
-            "nothing lies about"
-        );
-        assert!(!work.join("build").exists());
-        steps.pop();
-        apply_steps(&steps, &contents).expect("nothing is in the way");
-        assert_eq!(read(work.join("build/out")), "older");
-        assert_eq!(
-            fs::read_dir(work.join("build/sub")).expect("there").count(),
-            0
-        );
-        assert_eq!(
-            [read(trash.join("a")), read(trash.join("b/f"))],
-            ["newer", "newer"]
-        );
     }
 }

@@ -41,15 +41,15 @@ impl RequestContent {
             Some(ended_at_ms) => store.find(&entry.id, ended_at_ms)?,
             None => None,
         };
-        let backups = wiring::open_trash(config, home).list_entries_of(&entry.id)?;
-        let snapshot_gaps = backups.iter().find_map(TrashEntry::snapshot_gaps);
+        let backup = wiring::open_trash(config, home).find_entry_of(&entry.id)?;
+        let snapshot_gaps = backup.as_ref().and_then(TrashEntry::snapshot_gaps);
         let mut changed_files = match &record {
             Some(record) if snapshot_gaps.is_none() => record.files.clone(),
             _ => Vec::new(),
         };
         let mut can_undo = false;
-        for backup in &backups {
-            can_undo |= backup.undone_at_ms.is_none() && backup.file_count() > 0;
+        if let Some(backup) = &backup {
+            can_undo = backup.undone_at_ms.is_none() && backup.file_count() > 0;
             if changed_files.is_empty() {
                 let paths = backup.changed_paths();
                 changed_files = paths
@@ -81,15 +81,11 @@ impl RequestContent {
         })
     }
 
-    /// Prints the changed files. Of a command without snapshots only those are known that it removed by `rm`.
+    /// Prints the changed files. Of a command without snapshots none are known.
     fn show_changed_files(&self, entry: &HistoryEntry) {
         let runs_command = entry.effect == ToolEffect::Executes.as_str();
         let is_untracked = runs_command && self.snapshot_gaps.is_none();
-        let heading = if is_untracked {
-            "Removed by rm"
-        } else {
-            "Changed files"
-        };
+        let heading = "Changed files";
         if !self.changed_files.is_empty() {
             show_block(heading, &self.changed_files.join("\n"));
         } else if self.snapshot_gaps.is_some() {
@@ -99,11 +95,7 @@ impl RequestContent {
             console::print_row("Not covered", gap);
         }
         if is_untracked && entry.outcome == Some(OutcomeKind::Ok) {
-            console::print_line(if self.changed_files.is_empty() {
-                "Changes by the command are not tracked."
-            } else {
-                "Other changes by the command are not tracked."
-            });
+            console::print_line("Changes by the command are not tracked.");
         }
     }
 

@@ -3,13 +3,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
 
-use crate::config::Config;
+use crate::config::{Config, ProcessEnvironment};
 use punie_core::clock::ExpiryClock;
 use punie_core::ids::RequestId;
 use punie_engine::audit::{AuditLog, AuditPaths, AuditRetention, TextSigner};
@@ -20,6 +19,8 @@ use punie_handlers::git::{self, GitDeps};
 use punie_home::{DeviceIdentity, Home, SecretStore};
 use punie_host::local::child_log::{ChildLog, ChildLogFuture, NoChildLog};
 use punie_host::local::command_environment::WithheldObserver;
+use punie_host::local::confinement::Confinement;
+use punie_host::local::desktop_apps::has_display;
 use punie_host::local::hook_environment::HookWrappers;
 use punie_host::local::intent_recovery;
 use punie_host::local::local_terminals::LocalTerminals;
@@ -144,27 +145,16 @@ pub(super) async fn mask_new_secrets(secrets: SecretStore, redactor: Redactor) {
     }
 }
 
-/// Installs the shims that move removed files into the trash, if possible. The owner hides these paths from commands.
-#[cfg(target_os = "linux")]
-pub(super) fn install_trash_shims(
-    trash: &Trash,
-    workspace: &Workspace,
-    reachable: &ReachableFolders,
-    hidden: &[PathBuf],
-    terminals: &LocalTerminals,
-) {
-    let hidden: Vec<PathBuf> = hidden
-        .iter()
-        .map(|path| super::confinement_setup::canonical_or_same(path))
-        .collect();
-    let laid_out = std::env::current_exe().and_then(|program| {
-        let trash = trash.clone();
-        punie_undo::CommandShims::install(trash, workspace, reachable, &hidden, &program)
-    });
-    match laid_out {
-        Ok(shims) => terminals.set_path_prefix_source(Arc::new(shims)),
-        Err(cause) => tracing::warn!(%cause, "what commands remove cannot be brought back"),
+/// Returns what keeps applications from being opened, if anything does.
+pub(super) fn find_apps_obstacle(
+    confinement: &Confinement,
+    environment: &ProcessEnvironment,
+) -> Option<&'static str> {
+    if confinement.check_app_allowed().is_err() {
+        return Some("apps = false under [sandbox]");
     }
+    let is_set = |name: &str| environment.get(name).is_some();
+    (!has_display(is_set)).then_some("there is no display")
 }
 
 /// Installs what gives the hooks of commits the environment of commands. Without it they have that of git.
@@ -203,17 +193,6 @@ pub(super) async fn remove_expired_hourly(
         }
         tokio::time::sleep(Duration::from_hours(1)).await;
     }
-}
-
-/// Does nothing: `rm` has other options on this system.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn install_trash_shims(
-    _trash: &Trash,
-    _workspace: &Workspace,
-    _reachable: &ReachableFolders,
-    _hidden: &[PathBuf],
-    _terminals: &LocalTerminals,
-) {
 }
 
 /// Creates a log of child processes in the journal.

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::settings::open_trash;
 use super::workspaces::open_workspace;
 use crate::config::{Config, ProcessEnvironment};
 #[cfg(target_os = "linux")]
@@ -17,8 +16,7 @@ use punie_host::local::confinement::{Confinement, ConfinementSetup};
 use punie_sandbox::{KnownFolders, SandboxRules, WorkspaceAccess, resolve_owner_paths};
 use punie_text::output::number_format::format_size;
 
-/// Builds the confinement for this machine's commands. They may move removed files into the trash, through shims of
-/// this program.
+/// Builds the confinement for this machine's commands.
 pub fn build_confinement(
     config: &Config,
     home: &Home,
@@ -37,13 +35,6 @@ pub(super) fn confinement_setup(
     workspace: &Workspace,
 ) -> ConfinementSetup {
     let sandbox = &config.sandbox;
-    let keeps_removed = config.trash.max_mb > 0;
-    let trash_folders = if keeps_removed {
-        open_trash(config, home).command_folders()
-    } else {
-        Vec::new()
-    };
-    let own_program = std::env::current_exe().ok().filter(|_| keeps_removed);
     let path = environment
         .path_variable()
         .map(std::env::split_paths)
@@ -61,16 +52,10 @@ pub(super) fn confinement_setup(
         workspace_access: WorkspaceAccess::Write,
         user_home: environment.user_dir().map(canonical_or_same),
         own_home: canonical_or_same(home.root_dir()),
-        shown: [
-            home.skills_dir(),
-            home.plugins_dir(),
-            home.trash_programs_dir(),
-            home.hooks_dir(),
-        ]
-        .iter()
-        .chain(&own_program)
-        .map(|path| canonical_or_same(path))
-        .collect(),
+        shown: [home.skills_dir(), home.plugins_dir(), home.hooks_dir()]
+            .iter()
+            .map(|path| canonical_or_same(path))
+            .collect(),
         own_folder: None,
         pipes: canonical_or_same(&home.shells_dir()),
         temp: canonical_or_same(&home.temp_dir()),
@@ -80,14 +65,7 @@ pub(super) fn confinement_setup(
         view_stage: real_home_path(home, &home.view_dir()),
         search_path: path.filter(|folder| folder.is_absolute()).collect(),
         certificates: Vec::new(),
-        write: resolve_owner_paths(
-            &writes,
-            sandbox
-                .write
-                .iter()
-                .chain(&trash_folders)
-                .map(PathBuf::as_path),
-        ),
+        write: resolve_owner_paths(&writes, sandbox.write.iter().map(PathBuf::as_path)),
         read: resolve_owner_paths(&writes, sandbox.read.iter().map(PathBuf::as_path)),
         hide: sandbox
             .hide

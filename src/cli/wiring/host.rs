@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::command_notes::{command_rules_text, find_apps_obstacle};
 use super::configured_servers::configured_servers;
 use super::confinement_setup::confinement_setup;
 #[cfg(unix)]
@@ -247,14 +246,15 @@ impl HostBase {
         editors: &AttachedEditors,
     ) -> anyhow::Result<ToolRegistry> {
         let workspace = &self.workspace;
-        let rules = command_rules_text(config, self.confinement.clone());
+        let confinement = self.confinement.clone();
+        let rules: terminal::CommandRules = Arc::new(move || confinement.describe_rules());
         let local = LocalClient::new(self.terminals.clone(), workspace.clone(), LocalPolicy::Deny);
         let client = Arc::new(EditorOverlay::new(
             editors.clone(),
             local,
             home.scripts_dir(),
         ));
-        let apps_obstacle = find_apps_obstacle(&self.confinement, environment);
+        let apps_obstacle = adapters::find_apps_obstacle(&self.confinement, environment);
         let worker = worker_program(home, environment)?;
         let registry = punie_handlers::build_registry(punie_handlers::HandlerDeps {
             file: file::FileDeps::new(
@@ -315,13 +315,6 @@ impl HostBase {
         if config.trash.max_mb == 0 {
             return Ok(registry);
         }
-        adapters::install_trash_shims(
-            &self.trash,
-            workspace,
-            &self.reachable,
-            &config.sandbox.hide,
-            &self.terminals,
-        );
         let images: Arc<dyn BeforeImages> = Arc::new(self.before_images.clone());
         Ok(registry.with_before_images(&images))
     }

@@ -5,7 +5,6 @@ mod adapters;
 mod backends;
 mod background_commands;
 mod bridges;
-mod command_notes;
 mod configured_servers;
 mod confinement_setup;
 mod device;

@@ -1,14 +1,18 @@
-//! Keeps the machine awake: by logind on Linux, by `caffeinate` on macOS.
+//! Keeps the machine awake: by `systemd-inhibit` on Linux, by `caffeinate` on macOS.
 #![cfg_attr(
-    target_os = "macos",
-    expect(clippy::disallowed_methods, reason = "this file starts caffeinate")
+    any(target_os = "linux", target_os = "macos"),
+    expect(clippy::disallowed_methods, reason = "this file starts the program")
 )]
 
 use std::sync::Arc;
 
 use punie_engine::runner::SleepInhibitor;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
-use punie_engine::runner::{AwakeGuard, InhibitedSleep};
+use {
+    punie_engine::runner::{AwakeGuard, InhibitedSleep},
+    std::process::Stdio,
+    tokio::process::Command,
+};
 
 /// Returns this system's way to keep the machine awake, if there is one.
 #[cfg_attr(
@@ -27,48 +31,32 @@ struct SystemInhibitor;
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 impl SleepInhibitor for SystemInhibitor {
+    /// Starts the program, which ends when it is dropped, or with this process. A closed lid and `systemctl suspend` still
+    /// put the machine to sleep.
     fn inhibit_sleep(&self) -> InhibitedSleep<'_> {
-        inhibit_idle_sleep()
+        let child = inhibiting_program()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn();
+        let guard = child.map(|child| Box::new(child) as AwakeGuard);
+        Box::pin(std::future::ready(guard.map_err(|error| error.to_string())))
     }
 }
 
-/// Asks logind not to count the machine as idle. A closed lid and `systemctl suspend` still put it to sleep.
 #[cfg(target_os = "linux")]
-fn inhibit_idle_sleep() -> InhibitedSleep<'static> {
-    const BUS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
-    let asking = async {
-        let bus = zbus::Connection::system().await?;
-        let answer = bus
-            .call_method(
-                Some("org.freedesktop.login1"),
-                "/org/freedesktop/login1",
-                Some("org.freedesktop.login1.Manager"),
-                "Inhibit",
-                &("idle", "punie-runner", "A tool call runs", "block"),
-            )
-            .await?;
-        answer.body().deserialize::<zbus::OwnedFd>()
-    };
-    Box::pin(async move {
-        match tokio::time::timeout(BUS_TIMEOUT, asking).await {
-            // Closing it ends the inhibition.
-            Ok(Ok(descriptor)) => Ok(Box::new(descriptor) as AwakeGuard),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("the system's bus does not answer".to_owned()),
-        }
-    })
+fn inhibiting_program() -> Command {
+    let mut command = Command::new("/usr/bin/systemd-inhibit");
+    command.args(["--what=idle", "--mode=block", "--who=punie-runner"]);
+    // `cat` ends with its input, which this process holds.
+    command.args(["--why=A tool call runs", "cat"]);
+    command
 }
 
-/// Starts `caffeinate`, which ends when it is dropped, or with this process.
 #[cfg(target_os = "macos")]
-fn inhibit_idle_sleep() -> InhibitedSleep<'static> {
-    let child = tokio::process::Command::new("/usr/bin/caffeinate")
-        .args(["-i", "-w", &std::process::id().to_string()])
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .kill_on_drop(true)
-        .spawn();
-    let guard = child.map(|child| Box::new(child) as AwakeGuard);
-    Box::pin(std::future::ready(guard.map_err(|error| error.to_string())))
+fn inhibiting_program() -> Command {
+    let mut command = Command::new("/usr/bin/caffeinate");
+    command.args(["-i", "-w", &std::process::id().to_string()]);
+    command
 }

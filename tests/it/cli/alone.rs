@@ -90,12 +90,6 @@ async fn the_tools_are_listed_and_explained() {
         assert_eq!(known, wanted);
         // `OpenApp` is not listed because the owner has not allowed applications.
         assert_ne!(tool["name"], "OpenApp");
-        let about = tool["description"].as_str().expect("a text");
-        assert_eq!(
-            about.contains("What rm removes goes to a trash."),
-            tool["name"] == "Bash",
-            "{about}"
-        );
     }
     assert!(lines.out.lines().count() >= 18);
     let one = user.types(&["tools", "Read"]).await.done();

@@ -250,39 +250,6 @@ async fn what_a_session_changes_comes_back_and_changes_of_another_stay() {
     two.closes().await;
 }
 
-/// A command can connect to the runner's socket for removed files itself, and name any path.
-#[tokio::test]
-async fn a_session_removes_nothing_of_another_through_the_trash() {
-    let user = user_with_projects();
-    user.write("work/two/folder/file", "x");
-    let client = connects_in(&user, "work/one", TestClient::default()).await;
-    let script = format!(
-        "import glob, json, os, socket\n\
-         env = json.loads(os.environ['PUNIE_TRASH'])\n\
-         os.makedirs(env['into'] + '/f', exist_ok=True)\n\
-         def move(path, to):\n\
-         \x20   s = socket.socket(socket.AF_UNIX)\n\
-         \x20   s.connect(env['mover'])\n\
-         \x20   s.sendall(path.encode() + b'\\0' + to.encode())\n\
-         \x20   s.shutdown(socket.SHUT_WR)\n\
-         \x20   print(path, s.recv(64))\n\
-         move('{two}/file', 'f/1')\n\
-         move('{two}/folder', 'f/2')\n\
-         os.makedirs('made', exist_ok=True)\n\
-         move(os.getcwd() + '/made', 'f/3')\n",
-        two = user.path("work/two").display()
-    );
-    user.write("work/one/script.py", script);
-    let said = client
-        .runs("Bash", json!({"command": "python3 script.py"}))
-        .await;
-    assert_eq!(said.matches("b'refused'").count(), 2, "{said}");
-    assert_eq!(said.matches("b'moved'").count(), 1, "{said}");
-    assert!(user.path("work/two/file").exists());
-    assert!(user.path("work/two/folder/file").exists());
-    client.closes().await;
-}
-
 #[tokio::test]
 async fn rules_from_the_owners_workspace_hold_in_a_narrowed_session() {
     let user = user_with_projects();

@@ -1,571 +1,190 @@
-//! Files that commands remove in a workspace come back.
+//! Undo of commands, through the program: whatever way a command removes files by, they come back.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 
-use serde_json::json;
+use super::OwnerFixture;
+use super::snapshots::covered_files;
 
-use super::forged::FOLDER;
-use super::{OwnerFixture, run_command};
-
-/// Reads everything below a folder: the mode, the time and the content of each entry.
-pub(super) fn read_tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
-    fn walk(top: &Path, path: &Path, all: &mut BTreeMap<PathBuf, (u32, i64, Vec<u8>)>) {
-        let metadata = fs::symlink_metadata(path).expect("there");
-        let holds = if metadata.is_symlink() {
-            fs::read_link(path)
-                .expect("a link")
-                .as_os_str()
-                .as_bytes()
-                .to_vec()
-        } else if metadata.is_file() {
-            fs::read(path).expect("readable")
-        } else {
-            Vec::new()
-        };
-        let below = path.strip_prefix(top).expect("below").to_owned();
-        all.insert(below, (metadata.mode(), metadata.mtime_nsec(), holds));
-        if metadata.is_dir() {
-            for entry in fs::read_dir(path).expect("readable") {
-                walk(top, &entry.expect("an entry").path(), all);
-            }
-        }
-    }
-    let mut all = BTreeMap::new();
-    walk(folder, folder, &mut all);
-    all
-}
-
-pub(super) fn build_tree(folder: &Path) {
+/// Makes a folder with odd names, modes and links.
+fn build_tree(folder: &Path) {
     fs::create_dir_all(folder.join("deep/empty")).expect("made");
     fs::write(folder.join("plain.txt"), "text\n").expect("written");
     fs::write(folder.join("new\nline"), "odd\n").expect("written");
     fs::write(folder.join(OsStr::from_bytes(b"bytes\xff\xfe")), "odder\n").expect("written");
     fs::write(folder.join("deep/run.sh"), "#!/bin/sh\n").expect("written");
-    fs::set_permissions(
-        folder.join("deep/run.sh"),
-        fs::Permissions::from_mode(0o751),
-    )
-    .expect("set");
-    fs::set_permissions(folder.join("deep/empty"), fs::Permissions::from_mode(0o700)).expect("set");
+    let set_mode = |below: &str, mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(folder.join(below), mode).expect("set");
+    };
+    set_mode("deep/run.sh", 0o751);
+    set_mode("deep/empty", 0o700);
     symlink("../plain.txt", folder.join("deep/link")).expect("linked");
     symlink("nowhere", folder.join("dangling")).expect("linked");
 }
 
-impl OwnerFixture {
-    /// Runs a command; returns its request, its exit code and its output.
-    pub(super) fn runs(&self, command: &str) -> (String, i64, String) {
-        let said = self.types(&[
-            "call",
-            "Bash",
-            &json!({"command": command}).to_string(),
-            "--json",
+#[test]
+fn w53_what_a_command_removed_comes_back_byte_for_byte() {
+    for command in [
+        "rm -rf folder",
+        "find folder -depth -delete",
+        "python3 -c 'import shutil; shutil.rmtree(\"folder\")'",
+        "mv folder away",
+        "rm folder/plain.txt; rm -r folder; mkdir folder; touch folder/mine; rm -r folder",
+        "rm -r folder/deep; mkdir folder/deep; echo new > folder/deep/run.sh; rm -r folder",
+    ] {
+        let owner = OwnerFixture::with_snapshots();
+        build_tree(&owner.path("work/folder"));
+        let before = covered_files(&owner.path("work"));
+        let (request, code, text) = owner.runs(command);
+        assert_eq!(code, 0, "{command}: {text}");
+        assert!(!owner.path("work/folder").exists(), "{command}");
+        // A copy elsewhere, before it is undone.
+        let to = owner.path("copy");
+        let restored = owner.types(&[
+            "trash",
+            "restore",
+            &request,
+            "--to",
+            to.to_str().expect("text"),
         ]);
-        let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.out);
-        let text = answer["result"]
-            .as_str()
-            .or(answer["error"].as_str())
-            .unwrap_or_default()
-            .to_owned();
-        let code = answer["meta"]["exitCode"].as_i64().unwrap_or(-1);
-        (
-            answer["requestId"].as_str().expect("an id").to_owned(),
-            code,
-            text,
-        )
+        assert_eq!(restored.code, 0, "{command}: {restored:?}");
+        let work = owner.path("work");
+        let copy = to.join(work.strip_prefix("/").expect("absolute"));
+        assert_eq!(
+            fs::read(copy.join("folder/deep/run.sh")).expect("copied"),
+            b"#!/bin/sh\n",
+            "{command}"
+        );
+        owner.undo_request(&request);
+        assert_eq!(covered_files(&work), before, "{command}");
+        owner.is_refused(&request, "was undone already");
     }
 }
 
 #[test]
-fn w53_a_folder_that_was_removed_comes_back_byte_for_byte() {
-    let owner = OwnerFixture::new();
-    build_tree(&owner.path("work/folder"));
-    let before = read_tree(&owner.path("work"));
-    let (request, code, text) = owner.runs("rm -rf folder && ls -A");
-    assert_eq!(code, 0, "{text}");
-    assert!(!owner.path("work/folder").exists());
-    owner.undo_request(&request);
+fn w50_a_program_that_removes_a_file_runs_whole_and_is_undone() {
+    let owner = OwnerFixture::with_snapshots();
+    owner.write("work/old.txt", "old\n");
+    let program = r#"unlink("old.txt") or die; open(F, ">", "new.txt"); print F "new"; close F; print "done""#;
+    let (request, code, text) = owner.runs(&format!("perl -e '{program}'"));
+    assert_eq!((code, text.trim()), (0, "done"));
+    assert!(!owner.path("work/old.txt").exists());
     assert_eq!(
-        read_tree(&owner.path("work/folder")),
-        tree_below(&before, "folder")
+        owner.read("work/new.txt"),
+        "new",
+        "the rest of the program ran"
     );
-    owner.is_refused(&request, "was undone already");
-}
-
-fn tree_below(
-    all: &BTreeMap<PathBuf, (u32, i64, Vec<u8>)>,
-    name: &str,
-) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
-    all.iter()
-        .filter_map(|(path, what)| Some((path.strip_prefix(name).ok()?.to_owned(), what.clone())))
-        .collect()
+    owner.undo_request(&request);
+    assert_eq!(owner.read("work/old.txt"), "old\n");
+    assert!(!owner.path("work/new.txt").exists());
 }
 
 #[test]
-fn everything_that_one_command_removed_comes_back_and_what_it_had_made_itself_does_not() {
-    let owner = OwnerFixture::new();
-    build_tree(&owner.path("work/a"));
-    owner.write("work/single.txt", "single\n");
-    fs::create_dir_all(owner.path("work/empty/inner")).expect("made");
-    let before = read_tree(&owner.path("work"));
-    let (request, code, text) = owner.runs(
-        "rm a/plain.txt && unlink single.txt && rmdir -p empty/inner && rm -r a && mkdir a && touch a/mine && rm -r a",
-    );
-    assert_eq!(
-        (code, read_tree(&owner.path("work")).len()),
-        (0, 1),
-        "{text}"
-    );
-    owner.undo_request(&request);
-    let paths = |all: &BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
-        all.iter()
-            .map(|(path, (mode, _, holds))| (path.clone(), *mode, holds.clone()))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(paths(&read_tree(&owner.path("work"))), paths(&before));
+fn w52_no_text_of_a_command_is_rewritten() {
+    let owner = OwnerFixture::with_snapshots();
+    let (_, code, text) = owner.runs("type -P rm; echo 'rm -rf /bin/rm' | grep '/bin/rm'");
+    assert_eq!((code, text.trim()), (0, "/usr/bin/rm\nrm -rf /bin/rm"));
 }
 
 #[test]
-fn what_was_made_again_in_a_folder_that_then_went_is_not_what_comes_back() {
-    let owner = OwnerFixture::new();
-    owner.write("work/build/out", "old\n");
-    owner.write("work/build/kept", "kept\n");
-    owner.write("work/set/sub/f", "f\n");
-    owner.write("work/turned/file", "file\n");
-    fs::create_dir(owner.path("work/turned/bare")).expect("made");
-    let before = read_tree(&owner.path("work"));
-    let (request, code, text) = owner.runs(
-        "rm build/out && echo new > build/out && rm -r build && \
-         rm set/sub/f && rmdir set/sub && mkdir set/sub && touch set/sub/other && rm -r set && \
-         rm turned/file && mkdir -p turned/file/deep && rmdir turned/bare && echo x > turned/bare && rm -r turned",
-    );
-    assert_eq!(
-        (code, read_tree(&owner.path("work")).len()),
-        (0, 1),
-        "{text}"
-    );
-    let held = |all: &BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
-        all.iter()
-            .map(|(path, (mode, _, holds))| (path.clone(), *mode, holds.clone()))
-            .collect::<Vec<_>>()
-    };
-    let to = owner.path("out");
-    let restored = owner.types(&[
-        "trash",
-        "restore",
-        &request,
-        "--to",
-        to.to_str().expect("text"),
-    ]);
-    assert_eq!(restored.code, 0, "{restored:?}");
-    let copy = to.join(owner.path("work").strip_prefix("/").expect("absolute"));
-    assert_eq!(
-        held(&read_tree(&copy))[1..],
-        held(&before)[1..],
-        "{restored:?}"
-    );
-    owner.undo_request(&request);
-    assert_eq!(held(&read_tree(&owner.path("work"))), held(&before));
+fn short_text_that_git_ignores_comes_back_and_a_change_of_it_is_in_nobodys_way() {
+    for command in [
+        "rm .env sub/.env",
+        "git clean -fdXq",
+        "python3 -c 'import os; os.remove(\".env\"); os.remove(\"sub/.env\")'",
+    ] {
+        let owner = OwnerFixture::with_snapshots();
+        owner.write("work/.gitignore", ".env\n*.log\n*.bin\nbuild/\n");
+        let set_up = std::process::Command::new("git")
+            .args(["init", "-q"])
+            .current_dir(owner.path("work"))
+            .status();
+        assert!(set_up.expect("git").success());
+        owner.write("work/.env", "KEY=1\n");
+        owner.set_mode("work/.env", 0o600);
+        owner.write("work/sub/.env", "KEY=2\n");
+        owner.write("work/dev.log", "started\n");
+        owner.write("work/large.log", "x".repeat(65 << 10));
+        owner.write("work/data.bin", [0, 1, 2]);
+        owner.write("work/build/.env", "KEY=3\n");
+        // Logs are written by other programs all the time.
+        let (request, code, text) = owner.runs(&format!(
+            "echo changed >> dev.log; rm -f large.log data.bin; rm -rf build; {command}"
+        ));
+        assert_eq!(code, 0, "{command}: {text}");
+        assert!(!owner.path("work/.env").exists(), "{command}");
+        owner.write("work/dev.log", "by another program\n");
+        owner.undo_request(&request);
+        assert_eq!(
+            [owner.read("work/.env"), owner.read("work/sub/.env")],
+            ["KEY=1\n", "KEY=2\n"],
+            "{command}"
+        );
+        assert_eq!(owner.mode("work/.env"), 0o600, "{command}");
+        assert_eq!(
+            owner.read("work/dev.log"),
+            "by another program\n",
+            "{command}"
+        );
+        for gone in ["large.log", "data.bin", "build"] {
+            assert!(
+                !owner.path(&format!("work/{gone}")).exists(),
+                "{command}: {gone}"
+            );
+        }
+    }
 }
 
 #[test]
 fn what_is_there_again_is_not_replaced() {
-    let owner = OwnerFixture::new();
+    let owner = OwnerFixture::with_snapshots();
     owner.write("work/a/b.txt", "old\n");
     let (request, _, _) = owner.runs("rm -rf a");
     let later = owner.writes("a/b.txt", "new\n");
     owner.is_refused(
         &request,
-        &format!("is there again, by request {later} (Write): undo that one first"),
+        &format!("by request {later} (Write): undo that one first"),
     );
     assert_eq!(owner.read("work/a/b.txt"), "new\n");
-    let to = owner.path("out");
-    let restored = owner.types(&[
-        "trash",
-        "restore",
-        &request,
-        "--to",
-        to.to_str().expect("text"),
-    ]);
-    assert_eq!(restored.code, 0, "{restored:?}");
-    let copy = to.join(
-        owner
-            .path("work/a/b.txt")
-            .strip_prefix("/")
-            .expect("absolute"),
-    );
-    assert_eq!(fs::read_to_string(copy).expect("copied"), "old\n");
     fs::remove_dir_all(owner.path("work/a")).expect("there");
     owner.undo_request(&request);
     assert_eq!(owner.read("work/a/b.txt"), "old\n");
 }
 
 #[test]
-fn w53_a_removal_that_was_cut_off_before_it_moved_anything_leaves_nothing_to_undo() {
-    let owner = OwnerFixture::new();
-    owner.write("work/a/b.txt", "old\n");
-    // The test cannot add to a command's environment, so it starts the shim itself, with the variables of the command.
-    let (request, _, _) = owner.runs("echo \"$PUNIE_TRASH\" > terms; printf '%s' \"$PATH\" > path");
-    let shim = owner.path("home/state/trash/programs/rm");
-    let mut command = std::process::Command::new(shim);
-    command
-        .args(["-r", "a"])
-        .env_clear()
-        .env("PUNIE_TRASH", owner.read("work/terms").trim())
-        .env("PUNIE_FAILPOINTS", "shim.announced=kill")
-        .current_dir(owner.path("work"));
-    assert_eq!(run_command(&mut command).code, -1);
-    assert_eq!(owner.read("work/a/b.txt"), "old\n");
-    owner.is_refused(&request, "there is nothing to undo");
-    assert!(
-        owner.read("work/path").starts_with(
-            owner
-                .path("home/state/trash/programs:")
-                .to_str()
-                .expect("text")
-        )
-    );
-}
-
-#[test]
-fn outside_of_the_workspaces_it_removes_as_rm_does() {
-    let owner = OwnerFixture::new();
-    owner.write("elsewhere/a.txt", "gone\n");
-    // Commands may write in this folder.
-    owner.write(
-        "home/config.toml",
-        format!(
-            "{}[sandbox]\nwrite = [{:?}]\n",
-            super::WITHOUT_SNAPSHOTS,
-            owner.path("elsewhere")
-        ),
-    );
-    owner.set_mode("home", 0o700);
-    let (request, code, text) = owner.runs(&format!(
-        "rm -r {}/a.txt",
-        owner.path("elsewhere").display()
-    ));
-    assert_eq!(code, 0, "{text}");
-    assert!(!owner.path("elsewhere/a.txt").exists());
-    owner.is_refused(&request, "nothing is kept of request");
-}
-
-#[test]
-fn an_undo_that_was_cut_off_anywhere_is_finished_by_the_next_whatever_made_room_for_what() {
-    for nth in 1..=8 {
-        let owner = OwnerFixture::new();
-        owner.write("work/build/out", "first\n");
-        owner.write("work/build/sub/deep/old", "first\n");
-        owner.write("work/build/rest", "rest\n");
-        owner.write("work/build/gone/old", "first\n");
-        let before = read_tree(&owner.path("work/build"));
-        let (request, code, text) = owner.runs(
-            "rm build/out build/sub/deep/old build/gone/old; rmdir build/sub/deep build/gone; echo second > build/out; \
-             mkdir build/sub/deep; echo second > build/sub/deep/new; rm -r build",
-        );
-        assert_eq!(code, 0, "{text}");
-        let point = format!("undo.step=kill@{nth}");
-        let cut = run_command(
-            owner
-                .command(&["undo", &request])
-                .env("PUNIE_FAILPOINTS", point),
-        );
-        if cut.code == -1 {
-            let finished = owner.types(&["undo", &request]);
-            let was_all = finished.err.contains("there is nothing to undo");
-            assert!(
-                finished.was_undone() && nth < 6 || was_all && nth == 6,
-                "{nth}: {finished:?}"
-            );
-            assert!(
-                !finished.out.contains("nothing of it is kept"),
-                "{nth}: {finished:?}"
-            );
-        } else {
-            assert!(cut.was_undone() && nth > 6, "{nth}: {cut:?}");
-        }
-        let times_aside = |mut all: BTreeMap<PathBuf, (u32, i64, Vec<u8>)>| {
-            for (_, modified, _) in all.values_mut() {
-                *modified = 0;
-            }
-            all
-        };
-        assert_eq!(
-            times_aside(read_tree(&owner.path("work/build"))),
-            times_aside(before),
-            "{nth}"
-        );
-    }
-}
-
-#[test]
-fn what_was_removed_twice_and_then_with_its_folder_comes_back_as_it_was_first_wherever_an_undo_is_cut_off()
- {
-    for nth in 1..=3 {
-        let owner = OwnerFixture::new();
-        owner.write("work/d/s/f", "first\n");
-        let before = read_tree(&owner.path("work/d"))
-            .into_keys()
-            .collect::<Vec<_>>();
-        let (request, code, text) =
-            owner.runs("rm -r d/s; mkdir d/s; echo two > d/s/g; rm -r d/s; echo x > d/y; rm -r d");
-        assert_eq!(code, 0, "{text}");
-        let point = format!("undo.step=kill@{nth}");
-        let cut = run_command(
-            owner
-                .command(&["undo", &request])
-                .env("PUNIE_FAILPOINTS", point),
-        );
-        let copied = owner.path("back");
-        let restored = owner.types(&[
-            "trash",
-            "restore",
-            &request,
-            "--to",
-            copied.to_str().expect("text"),
-        ]);
-        if cut.code == -1 && nth == 1 {
-            let first = copied.join(
-                owner
-                    .path("work/d/s/f")
-                    .strip_prefix("/")
-                    .expect("absolute"),
-            );
-            assert_eq!(
-                fs::read_to_string(first).expect("copied"),
-                "first\n",
-                "{restored:?}"
-            );
-            owner.undo_request(&request);
-        }
-        let mut now = read_tree(&owner.path("work/d"))
-            .into_keys()
-            .collect::<Vec<_>>();
-        now.retain(|path| path != Path::new("y"));
-        assert_eq!(now, before, "{nth}: {cut:?}");
-        assert_eq!(owner.read("work/d/s/f"), "first\n");
-    }
-}
-
-#[test]
-fn what_a_request_removes_after_it_was_undone_can_be_undone_too() {
-    let owner = OwnerFixture::new();
-    owner.write("work/one", "one\n");
-    owner.write("work/two", "two\n");
-    let gate = owner.path("work/gate");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &gate,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::RWXU,
-        0,
-    )
-    .expect("made");
-    let (request, code, text) = std::thread::scope(|scope| {
-        let running = scope.spawn(|| owner.runs("rm one; read -r _ < gate; rm two"));
-        // The open returns once the command opens the pipe for reading.
-        let open = fs::OpenOptions::new()
-            .write(true)
-            .open(&gate)
-            .expect("the command reads from the pipe");
-        let listed = owner.types(&["trash", "list", "--json"]);
-        let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
-        owner.undo_request(kept["requestId"].as_str().expect("an id"));
-        drop(open);
-        running.join().expect("no panic")
-    });
-    assert_eq!(code, 0, "{text}");
-    assert_eq!(
-        (owner.read("work/one"), owner.path("work/two").exists()),
-        ("one\n".into(), false)
-    );
-    owner.write("work/one", "by hand\n");
-    owner.undo_request(&request);
-    assert_eq!(
-        (owner.read("work/one"), owner.read("work/two")),
-        ("by hand\n".into(), "two\n".into())
-    );
-    owner.is_refused(&request, "was undone already");
-}
-
-#[test]
-fn undo_of_a_command_says_what_it_does_not_put_back() {
+fn without_snapshots_nothing_of_a_command_is_kept_and_that_is_said() {
     let owner = OwnerFixture::new();
     owner.write("work/a", "a\n");
-    owner.write("work/kept", "old\n");
-    let (request, ..) = owner.runs("echo new > kept; rm a");
-    let undone = owner.types(&["undo", &request]);
-    assert!(undone.out.starts_with("Undone in part: "), "{undone:?}");
-    assert!(
-        undone
-            .out
-            .contains("are not tracked: look with `git status`"),
-        "{undone:?}"
-    );
-    assert_eq!(
-        (owner.read("work/a"), owner.read("work/kept")),
-        ("a\n".to_owned(), "new\n".to_owned())
-    );
-    let (request, ..) = owner.runs("echo newer > kept; find . -name a -delete");
-    owner.is_refused(&request, "removes in other ways than rm, are not tracked");
-}
-
-#[test]
-fn a_removal_that_was_killed_and_run_again_is_one_removal() {
-    let owner = OwnerFixture::new();
-    let remove = |owner: &OwnerFixture| {
-        owner.write("work/a", "old\n");
-        let (request, _, _) = owner.runs("echo \"$PUNIE_TRASH\" > terms");
-        for failpoints in ["shim.announced=kill", ""] {
-            let mut shim = std::process::Command::new(owner.path("home/state/trash/programs/rm"));
-            shim.arg("a")
-                .env_clear()
-                .env("PUNIE_TRASH", owner.read("work/terms").trim());
-            let done = run_command(
-                shim.env("PUNIE_FAILPOINTS", failpoints)
-                    .current_dir(owner.path("work")),
-            );
-            assert_eq!(done.code == 0, failpoints.is_empty(), "{done:?}");
-        }
-        request
-    };
-    let request = remove(&owner);
-    let undone = owner.types(&["undo", &request]);
-    assert!(
-        undone.was_undone() && !undone.out.contains("nothing of it is kept"),
-        "{undone:?}"
-    );
-    assert_eq!(owner.read("work/a"), "old\n");
-    let request = remove(&owner);
-    owner.write("work/a", "by hand\n");
-    owner.is_refused(&request, "a is there again");
-    let to = owner.path("back");
-    let restored = owner.types(&[
-        "trash",
-        "restore",
+    let (request, ..) = owner.runs("rm a");
+    owner.is_refused(&request, "nothing is kept of request");
+    owner.is_refused(
         &request,
-        "--to",
-        to.to_str().expect("text"),
-    ]);
-    let copy = to.join(owner.path("work/a").strip_prefix("/").expect("absolute"));
-    assert_eq!(
-        fs::read_to_string(copy).expect("copied"),
-        "old\n",
-        "{restored:?}"
+        "Without a snapshot, what a command changes is not tracked",
     );
 }
 
 #[test]
-fn what_programs_run_is_named_before_it_comes_back_and_no_name_forges_a_line() {
+fn what_earlier_versions_kept_of_rm_goes_when_it_is_too_old() {
     let owner = OwnerFixture::new();
-    owner.write("work/keep/file", "x\n");
-    owner.write("work/x\nrequest 42 was undone\n", "x\n");
-    let (request, code, text) = owner.runs(&format!(
-        "rm -r keep x*; {FOLDER}; d=$(echo $d/*/); for n in 1 2; do [ -d $d/$n ] && mkdir -p $d/$n/.git/hooks && \
-         echo evil > $d/$n/.git/hooks/post-commit && echo evil > $d/$n/.envrc; done; true"
-    ));
-    assert_eq!(code, 0, "{text}");
-    let would = owner.types(&["undo", "--dry-run", &request]);
-    assert!(
-        would
-            .out
-            .contains("(3 files, 12 bytes; programs run what is in its .envrc, .git/hooks)"),
-        "{would:?}"
-    );
-    assert!(
-        would
-            .out
-            .contains("x\\nrequest 42 was undone\\n comes back (1 file, 2 bytes)"),
-        "{would:?}"
-    );
-    owner.write("work/x\nrequest 42 was undone\n", "again\n");
-    let refused = owner.types(&["undo", &request]);
-    assert!(
-        !refused.err.contains("\nrequest 42") && refused.err.contains("is there again"),
-        "{refused:?}"
-    );
-}
-
-#[test]
-fn a_tree_deeper_than_files_may_be_open_goes_and_comes_back() {
-    let owner = OwnerFixture::new();
-    let deep: PathBuf = std::iter::repeat_n("d", 600).collect();
-    owner.write(&format!("work/top/{}/file", deep.display()), "deep\n");
-    // A folder with a `.git` cannot be moved in one step, so every folder below it is walked.
-    let (request, code, text) =
-        owner.runs("ulimit -Sn 256; mkdir -p top/.git && touch top/.git/config; rm -rf top; ls");
-    assert_eq!(
-        (code, text.contains("Too many open files")),
-        (0, false),
-        "{text}"
-    );
-    owner.undo_request(&request);
-    assert_eq!(
-        owner.read(&format!("work/top/{}/file", deep.display())),
-        "deep\n"
-    );
-}
-
-#[test]
-fn a_tree_with_paths_too_long_for_the_system_goes_by_the_systems_rm_which_is_told() {
-    let owner = OwnerFixture::new();
-    let build = "python3 -c \"import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nopen('file', 'w')\"";
-    for (around, rest) in [("top", ""), ("around/top", "; ls around")] {
-        let (request, code, text) = owner.runs(&format!(
-            "mkdir -p {around} && cd {around} && {build} && cd \"$OLDPWD\" && rm -rf {around}{rest}"
-        ));
-        let told = format!("rm: '{around}' has more folders in each other than the trash takes");
-        assert!(code == 0 && text.contains(&told), "{text}");
-        assert!(!owner.path(&format!("work/{around}")).exists(), "{text}");
-        let undone = owner.types(&["undo", &request]);
-        assert!(undone.err.contains("nothing of it is kept"), "{undone:?}");
+    owner.writes("a.txt", "new\n");
+    let outdated = ["incoming/1/file", "removed/2/file", "programs/rm", "key"];
+    for path in outdated {
+        owner.write(&format!("home/state/trash/{path}"), "x");
     }
-}
-
-#[test]
-fn a_deep_tree_is_divided_only_at_its_top() {
-    let owner = OwnerFixture::with_a_home_far_away();
-    let deep: PathBuf = std::iter::repeat_n("d", 900).collect();
-    owner.write(&format!("work/top/{}/file", deep.display()), "deep\n");
-    owner.write("work/top/beside", "kept\n");
-    let (request, code, text) = owner.runs("rm -rf top && ls");
-    let told = "rm: 'top/d' has more folders in each other than the trash takes";
-    assert!(code == 0 && text.contains(told), "{text}");
-    assert!(!owner.path("work/top").exists());
-    owner.types(&["undo", &request]);
-    assert_eq!(owner.read("work/top/beside"), "kept\n");
-}
-
-#[test]
-fn ten_thousand_files_go_and_come_back() {
-    let owner = OwnerFixture::new();
-    for folder in 0..100 {
-        let folder = owner.path("work/many").join(folder.to_string());
-        fs::create_dir_all(&folder).expect("made");
-        for file in 0..100 {
-            fs::write(folder.join(file.to_string()), "x").expect("written");
-        }
-    }
-    let (request, code, text) = owner.runs("rm -rf many");
-    assert_eq!(code, 0, "{text}");
-    let listed = owner.types(&["trash", "list", "--json"]);
-    let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
-    assert_eq!(
-        (&kept["files"], &kept["bytes"]),
-        (&json!(10_000), &json!(10_000)),
-        "{kept}"
-    );
-    owner.undo_request(&request);
-    assert_eq!(read_tree(&owner.path("work/many")).len(), 10_101);
+    let is_there = || outdated.map(|path| owner.path("home/state/trash").join(path).exists());
+    assert_eq!(owner.types(&["trash", "list"]).code, 0);
+    assert_eq!(is_there(), [true; 4]);
+    assert_eq!(owner.types(&["trash", "empty", "--yes"]).code, 0);
+    assert_eq!(is_there(), [false; 4]);
 }
 
 #[test]
 fn the_trash_is_emptied_only_by_a_clear_word() {
-    let owner = OwnerFixture::new();
+    let owner = OwnerFixture::with_snapshots();
     owner.write("work/a.txt", "old\n");
     let request = owner.writes("a.txt", "new\n");
     let (removed, _, _) = owner.runs("rm a.txt");
@@ -579,7 +198,7 @@ fn the_trash_is_emptied_only_by_a_clear_word() {
     owner.is_refused(&request, "nothing is kept of request");
     owner.is_refused(&removed, "nothing is kept of request");
     assert_eq!(owner.types(&["trash", "list"]).out, "The trash is empty.\n");
-    for folder in ["objects", "removed", "incoming", "doomed", "requests"] {
+    for folder in ["objects", "made", "doomed", "requests"] {
         let left = fs::read_dir(owner.path("home/state/trash").join(folder))
             .expect("there")
             .count();
@@ -588,29 +207,16 @@ fn the_trash_is_emptied_only_by_a_clear_word() {
 }
 
 #[test]
-fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
-    let owner = OwnerFixture::below(Path::new("/dev/shm"));
-    let home = tempfile::tempdir().expect("a folder");
-    let far = fs::metadata(owner.path("work")).expect("there").dev();
-    assert_ne!(
-        fs::metadata(home.path()).expect("there").dev(),
-        far,
-        "the test needs two file systems"
-    );
+fn an_undo_follows_no_link_that_is_planted_meanwhile() {
+    let owner = OwnerFixture::with_snapshots();
     fs::create_dir(owner.path("outside")).expect("made");
     for n in 0..200 {
         for file in 0..4 {
             owner.write(&format!("work/folder/{n}/{file}"), "text\n");
         }
     }
-    let args = json!({"command": "rm -r folder"}).to_string();
-    let call = run_command(
-        owner
-            .command(&["call", "Bash", &args, "--json"])
-            .env("PUNIE_HOME", home.path()),
-    );
-    let answer: serde_json::Value = serde_json::from_str(&call.out).expect(&call.out);
-    assert!(!owner.path("work/folder").exists(), "{call:?}");
+    let (request, code, text) = owner.runs("rm -r folder");
+    assert_eq!(code, 0, "{text}");
     // A process at work there replaces each folder with a link as soon as the folder exists.
     let over = std::sync::atomic::AtomicBool::new(false);
     let links = std::thread::scope(|scope| {
@@ -633,12 +239,7 @@ fn an_undo_to_another_file_system_follows_no_link_that_is_planted_meanwhile() {
             }
             planted
         });
-        let request = answer["requestId"].as_str().expect("an id");
-        let _ = owner
-            .command(&["undo", request])
-            .env("PUNIE_HOME", home.path())
-            .output()
-            .expect("started");
+        owner.types(&["undo", &request]);
         over.store(true, std::sync::atomic::Ordering::Relaxed);
         planting.join().expect("it plants links")
     });

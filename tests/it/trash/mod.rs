@@ -2,19 +2,10 @@
 #![cfg(unix)]
 
 #[cfg(target_os = "linux")]
-mod border;
-#[cfg(target_os = "linux")]
 mod commands;
 mod files;
-mod forged;
-#[cfg(target_os = "linux")]
-mod mounts;
-#[cfg(target_os = "linux")]
-mod other_programs;
 #[cfg(target_os = "linux")]
 mod quota;
-#[cfg(target_os = "linux")]
-mod shim;
 #[cfg(target_os = "linux")]
 mod snapshot_limits;
 #[cfg(target_os = "linux")]
@@ -32,8 +23,6 @@ const WITHOUT_SNAPSHOTS: &str = "[trash]\nsnapshots = false\n";
 /// An owner with a home and a workspace.
 struct OwnerFixture {
     dir: TempDir,
-    /// The folder of `home`, where that is on another file system.
-    far: Option<TempDir>,
 }
 
 /// The exit code and the output of a command.
@@ -46,15 +35,10 @@ struct CommandEnd {
 
 impl OwnerFixture {
     fn new() -> Self {
-        Self::below(&std::env::temp_dir())
-    }
-
-    /// Sets up an owner below this folder.
-    fn below(folder: &std::path::Path) -> Self {
-        let dir = tempfile::tempdir_in(folder).expect("a folder for the test");
-        let owner = Self { dir, far: None };
+        let dir = tempfile::tempdir().expect("a folder for the test");
+        let owner = Self { dir };
         std::fs::create_dir(owner.path("work")).expect("made");
-        // These tests cover the copies that file tools and rm make without snapshots.
+        // Most of these tests cover the copies that file tools make.
         owner.write("home/config.toml", WITHOUT_SNAPSHOTS);
         owner
     }
@@ -67,34 +51,8 @@ impl OwnerFixture {
         owner
     }
 
-    /// Sets up an owner whose home is on another file system than the workspace.
-    #[cfg(target_os = "linux")]
-    fn with_a_home_far_away() -> Self {
-        use std::os::unix::fs::MetadataExt as _;
-        let far = tempfile::tempdir().expect("a folder");
-        let near = Self::below(std::path::Path::new("/dev/shm"));
-        let device = |path: &std::path::Path| std::fs::metadata(path).expect("there").dev();
-        assert_ne!(
-            device(near.dir.path()),
-            device(far.path()),
-            "the test needs two file systems"
-        );
-        std::fs::remove_dir_all(near.path("home")).expect("there");
-        let owner = Self {
-            far: Some(far),
-            ..near
-        };
-        owner.write("home/config.toml", WITHOUT_SNAPSHOTS);
-        owner
-    }
-
     fn path(&self, below: &str) -> PathBuf {
-        let dir = self
-            .far
-            .as_ref()
-            .filter(|_| below.starts_with("home"))
-            .unwrap_or(&self.dir);
-        std::fs::canonicalize(dir.path())
+        std::fs::canonicalize(self.dir.path())
             .expect("there")
             .join(below)
     }
@@ -170,6 +128,29 @@ impl OwnerFixture {
     fn writes(&self, path: &str, content: &str) -> String {
         self.calls("Write", &json!({"file_path": path, "content": content}))
             .0
+    }
+
+    /// Runs a command; returns its request, its exit code and its output.
+    #[cfg(target_os = "linux")]
+    fn runs(&self, command: &str) -> (String, i64, String) {
+        let said = self.types(&[
+            "call",
+            "Bash",
+            &json!({"command": command}).to_string(),
+            "--json",
+        ]);
+        let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.out);
+        let text = answer["result"]
+            .as_str()
+            .or(answer["error"].as_str())
+            .unwrap_or_default()
+            .to_owned();
+        let code = answer["meta"]["exitCode"].as_i64().unwrap_or(-1);
+        (
+            answer["requestId"].as_str().expect("an id").to_owned(),
+            code,
+            text,
+        )
     }
 
     /// Undoes a request, which must succeed.

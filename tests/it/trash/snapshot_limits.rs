@@ -436,20 +436,6 @@ async fn what_a_repository_loses_for_good_is_no_loss_to_the_snapshots() {
     assert_eq!(this.text("file"), "older\n");
 }
 
-#[test]
-fn a_repository_that_rm_removed_comes_back_from_the_trash() {
-    let owner = OwnerFixture::with_snapshots();
-    owner.write("work/.git/HEAD", "ref: refs/heads/main\n");
-    owner.write("work/file", "old\n");
-    let (request, code, text) = owner.runs("rm -rf .git; echo new > file");
-    assert_eq!(code, 0, "{text}");
-    let said = owner.types(&["undo", &request]);
-    assert!(said.was_undone() && !said.out.contains("moved"), "{said:?}");
-    assert!(!said.out.contains("not put back"), "{said:?}");
-    assert_eq!(owner.read("work/.git/HEAD"), "ref: refs/heads/main\n");
-    assert_eq!(owner.read("work/file"), "old\n");
-}
-
 #[tokio::test]
 async fn tracked_files_are_covered_in_every_kind_of_repository() {
     const FILL: &str = "echo ignored > .gitignore; echo t > ignored; git add -f ignored";

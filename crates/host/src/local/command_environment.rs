@@ -2,7 +2,6 @@
 //! (login_environment), and the decision whether a command may run.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,7 +11,6 @@ use super::variable_names::{
     RUNNER_SETTINGS, SECRET_WORDS, can_hold_secret, is_passed_on, names_authorities, refusal_reason,
 };
 use crate::network_proxy::{CallNetwork, JAVA_OPTIONS};
-use punie_core::ids::RequestId;
 use punie_core::variable_name::is_variable_name;
 use punie_home::{FOLDER_VARIABLE, MountedSecrets};
 #[cfg(target_os = "linux")]
@@ -20,16 +18,7 @@ use punie_sandbox::LoginPaths;
 use punie_tool::{ErrorCode, ToolError};
 
 /// The PATH if the user's environment has none.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
-/// A folder at the front of a command's PATH, and a variable that goes with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathPrefix {
-    /// The folder whose programs are found first.
-    pub path: String,
-    /// The variable's name and value.
-    pub variable: (String, String),
-}
+pub(super) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What the programs of a request find beside files.
 pub(super) struct RequestEnvironment {
@@ -38,26 +27,6 @@ pub(super) struct RequestEnvironment {
     pub temp: Option<PathBuf>,
     /// Their network, if they reach other hosts through the proxy.
     pub network: Option<Arc<CallNetwork>>,
-}
-
-/// A source of PATH folders for commands.
-pub trait PathPrefixSource: fmt::Debug + Send + Sync + 'static {
-    /// Returns the folder for a command of this request, if there is one. The command is narrowed to `folders`; `None` for
-    /// all workspaces.
-    fn prefix_for_request(
-        &self,
-        request: &RequestId,
-        folders: Option<&[PathBuf]>,
-    ) -> Option<PathPrefix>;
-}
-
-impl PathPrefix {
-    /// Sets the entries in a command's environment, whatever the call set.
-    pub(super) fn apply_to_environment(self, env: &mut BTreeMap<String, String>) {
-        let rest = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-        env.insert("PATH".to_owned(), format!("{}:{rest}", self.path));
-        env.insert(self.variable.0, self.variable.1);
-    }
 }
 
 /// A user's environment, reduced to the variables that commands may see.

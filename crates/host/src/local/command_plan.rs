@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::child_log::call_mark;
 use super::child_tracking::ChildTracking;
 use super::command_checks::{check_command, check_working_folder, resolve_program};
-use super::command_environment::{PathPrefix, RequestEnvironment, insert_secrets};
+use super::command_environment::{DEFAULT_PATH, RequestEnvironment, insert_secrets};
 #[cfg(target_os = "linux")]
 use super::confinement::ConfinedProcess;
 use super::confinement::Confinement;
@@ -113,10 +113,10 @@ impl LocalTerminals {
         // Without the self-test it is not known whether there is a network for the proxy.
         confinement.level().await;
         confinement.set_temp_variables(&mut variables, &request.env);
+        variables
+            .entry("PATH".to_owned())
+            .or_insert_with(|| DEFAULT_PATH.to_owned());
         let network = admit_to_network(&confinement, request, &mut variables);
-        if let Some(prefix) = self.find_path_prefix(request).await {
-            prefix.apply_to_environment(&mut variables);
-        }
         // Requests that name no conversation share their temporary files.
         let conversation = request.conversation.as_ref();
         let conversation = conversation.filter(|conversation| conversation.is_named());
@@ -147,16 +147,6 @@ impl LocalTerminals {
             tracking.fifo = Some(folder.join(name.as_str()));
         }
         tracking
-    }
-
-    /// Finds the folder for the command's PATH. May access the disk.
-    async fn find_path_prefix(&self, request: &CreateTerminal) -> Option<PathPrefix> {
-        let ours = Arc::clone(self.shared.path_prefix_source.get()?);
-        let (request, folders) = (request.request.clone(), request.folders.clone());
-        tokio::task::spawn_blocking(move || ours.prefix_for_request(&request, folders.as_deref()))
-            .await
-            .ok()
-            .flatten()
     }
 }
 

@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 use super::child_log::ChildLog;
 use super::child_process::ProcessSpawner;
 use super::command_capture::{CaptureOptions, CommandCapture};
-use super::command_environment::{PathPrefixSource, UserEnvironment, WithheldObserver};
+use super::command_environment::{UserEnvironment, WithheldObserver};
 use super::command_terminal::CommandTerminal;
 use super::confinement::Confinement;
 use super::control_group::ControlGroup;
@@ -66,8 +66,6 @@ pub(super) struct LocalTerminalsShared {
     pub(super) services: Mutex<Vec<Weak<RunningService>>>,
     /// The folder for the named pipes and sockets of commands that outlive the runner; without it, none does.
     pub(super) fifos: OnceLock<PathBuf>,
-    /// The source of a folder for the commands' PATH.
-    pub(super) path_prefix_source: OnceLock<Arc<dyn PathPrefixSource>>,
     /// Receives the secrets of the environment.
     withheld_observer: OnceLock<WithheldObserver>,
 }
@@ -87,16 +85,9 @@ impl LocalTerminals {
                 services: Mutex::default(),
                 next: AtomicU64::new(0),
                 fifos: OnceLock::new(),
-                path_prefix_source: OnceLock::new(),
                 withheld_observer: OnceLock::new(),
             }),
         })
-    }
-
-    /// Sets the source of a folder for the commands' PATH.
-    pub fn set_path_prefix_source(&self, ours: Arc<dyn PathPrefixSource>) {
-        // Called once, at assembly.
-        let _ = self.shared.path_prefix_source.set(ours);
     }
 
     /// Sets the receiver of secrets in the environment. It is called once they are known, before the first command.

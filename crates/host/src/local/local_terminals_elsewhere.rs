@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::child_log::ChildLog;
-use super::command_environment::{
-    PathPrefixSource, RequestEnvironment, WithheldObserver, without_refused_names,
-};
+use super::command_environment::{RequestEnvironment, WithheldObserver, without_refused_names};
 use crate::ToolFuture;
 use crate::terminals::{
     CommandTrace, CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence,
@@ -73,9 +71,6 @@ impl LocalTerminals {
             network: None,
         })
     }
-
-    /// Does nothing.
-    pub fn set_path_prefix_source(&self, _ours: Arc<dyn PathPrefixSource>) {}
 
     /// Does nothing: no environment is captured.
     pub fn set_withheld_observer(&self, _told: WithheldObserver) {}

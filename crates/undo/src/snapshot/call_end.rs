@@ -24,19 +24,12 @@ pub(super) fn describe_end(
     let end = ManifestLine::Snapshot(SnapshotEnd {
         folder: start.top.clone(),
         ended_at_ms: unix_time_ms(),
-        ended_us: microseconds_since_start(),
         off,
         is_end_unseen,
         moved_refs: list_moved_refs(&start.refs, &read_folder_refs(&start.top.0)),
     });
     let changes = changes.into_iter().map(ManifestLine::Changed);
     std::iter::once(end).chain(changes).collect()
-}
-
-fn microseconds_since_start() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let us = now.tv_sec.saturating_mul(1_000_000);
-    us.saturating_add(now.tv_nsec / 1_000).unsigned_abs()
 }
 
 /// The refs of the repository that a folder is, or lies in.

@@ -47,8 +47,6 @@ pub(crate) struct FolderStart {
 pub(crate) struct SnapshotEnd {
     pub folder: ManifestPath,
     pub ended_at_ms: i64,
-    /// The same in microseconds since the machine was started, as removals are dated.
-    pub ended_us: u64,
     /// The reason why there is no snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<String>,

@@ -364,7 +364,6 @@ impl FolderSnapshots {
                     request: start.request.clone(),
                     tool: start.tool.clone(),
                     at_ms: start.at_ms,
-                    proof: String::new(),
                 });
             }
             all.extend(lines);

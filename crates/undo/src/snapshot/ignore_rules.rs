@@ -35,27 +35,6 @@ pub(super) fn is_ignored(levels: &[RulesLevel], path: &Path, is_folder: bool) ->
     false
 }
 
-/// Returns whether the rules that hold now ignore a path below the top of a snapshot, or a folder above the path.
-pub(crate) fn is_ignored_now(top: &Path, path: &Path) -> bool {
-    let rules = &RulesCache::default();
-    let mut levels = read_levels_above(top, rules);
-    let mut folder = PathBuf::new();
-    for part in path.components() {
-        let read = rules.load_rules_at(&top.join(&folder).join(".gitignore"));
-        levels.extend(read.map(|rules| RulesLevel {
-            rules,
-            folder: Some(folder.clone()),
-            to_top: PathBuf::new(),
-        }));
-        folder.push(part);
-        let is_folder = folder.as_path() != path || top.join(path).is_dir();
-        if is_ignored(&levels, &folder, is_folder) {
-            return true;
-        }
-    }
-    false
-}
-
 /// The rules of the folders above one that lies in a repository; none where there is no repository.
 pub(super) fn read_levels_above(top: &Path, rules: &RulesCache) -> Vec<RulesLevel> {
     let Some(repository) = find_repository_above(top) else {

@@ -29,8 +29,6 @@ mod watched_folder;
 pub(super) use call_record::{CallStart, MovedRef, SnapshotEnd};
 #[cfg(target_os = "linux")]
 pub use folder_snapshots::FolderSnapshots;
-#[cfg(target_os = "linux")]
-pub(super) use ignore_rules::is_ignored_now;
 pub(super) use snapshot_contents::SnapshotContents;
 pub(super) use snapshot_quota::SnapshotUse;
 pub(super) use tree_node::{PathChange, PathContent, UncoveredReason};

@@ -151,8 +151,10 @@ impl SnapshotUse {
 
 fn add_contents(tree: &[TreeNode], named: &mut HashSet<String>) {
     for node in tree {
-        if let PathContent::File { sha256, .. } = &node.content {
-            named.insert(sha256.clone());
+        for content in [Some(&node.content), node.removable.as_deref()] {
+            if let Some(PathContent::File { sha256, .. }) = content {
+                named.insert(sha256.clone());
+            }
         }
         add_contents(&node.entries, named);
     }

@@ -78,6 +78,8 @@ pub(crate) struct TreeNode {
     pub content: PathContent,
     /// A file with the same stamp has the same content. None where a change could go unnoticed.
     pub stamp: Option<ChangeStamp>,
+    /// Its content all the same, where a change of it is not looked for: an ignored file comes back if a call removes it.
+    pub removable: Option<Box<PathContent>>,
     /// The entries of a folder, by name.
     pub entries: Vec<TreeNode>,
 }
@@ -90,6 +92,9 @@ pub(crate) struct PathChange {
     pub before: Option<PathContent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<PathContent>,
+    /// True for a file that git ignores and a call removed: what is there by now is left alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_ignored: bool,
 }
 
 impl PathChange {
@@ -118,6 +123,31 @@ struct NodeLine {
     content: PathContent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stamp: Option<ChangeStamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    removable: Option<Box<PathContent>>,
+}
+
+impl TreeNode {
+    /// An entry without others below it.
+    pub fn leaf(name: OsString, content: PathContent, stamp: Option<ChangeStamp>) -> Self {
+        Self {
+            name,
+            content,
+            stamp,
+            removable: None,
+            entries: Vec::new(),
+        }
+    }
+
+    /// An entry that is not covered. The stamp is that of its content, where a change of that is looked for.
+    pub fn uncovered(name: OsString, why: UncoveredReason, stamp: Option<ChangeStamp>) -> Self {
+        Self::leaf(name, PathContent::Uncovered { why, stamp }, None)
+    }
+
+    /// What comes back if a call removes it.
+    fn content_if_removed(&self) -> &PathContent {
+        self.removable.as_deref().unwrap_or(&self.content)
+    }
 }
 
 pub(super) fn write_tree(entries: &[TreeNode], to: &mut impl Write) -> io::Result<()> {
@@ -128,6 +158,7 @@ pub(super) fn write_tree(entries: &[TreeNode], to: &mut impl Write) -> io::Resul
                 name: ManifestPath(PathBuf::from(&node.name)),
                 content: node.content.clone(),
                 stamp: node.stamp,
+                removable: node.removable.clone(),
             };
             serde_json::to_writer(&mut *to, &line)?;
             to.write_all(b"\n")?;
@@ -170,6 +201,7 @@ pub(super) fn read_tree(from: impl BufRead) -> io::Result<Vec<TreeNode>> {
             name: line.name.0.into_os_string(),
             content: line.content,
             stamp: line.stamp,
+            removable: line.removable,
             entries: Vec::new(),
         };
         open.last_mut().ok_or_else(damaged)?.push(node);
@@ -198,12 +230,17 @@ pub(super) fn compare_trees(
             return;
         };
         let path = folder.join(name);
-        let (before, after) = (was.map(|node| &node.content), is.map(|node| &node.content));
+        let before = match is {
+            None => was.map(TreeNode::content_if_removed),
+            Some(_) => was.map(|node| &node.content),
+        };
+        let after = is.map(|node| &node.content);
         if before != after {
             changes.push(PathChange {
                 path: ManifestPath(path.clone()),
                 before: before.cloned(),
                 after: after.cloned(),
+                is_ignored: is.is_none() && was.is_some_and(|node| node.removable.is_some()),
             });
         }
         compare_trees(&path, list_entries(was), list_entries(is), changes);

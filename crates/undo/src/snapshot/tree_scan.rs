@@ -22,11 +22,13 @@ use super::git_index::TrackedPaths;
 use super::ignore_rules::{RulesLevel, find_repository_above, is_ignored, read_levels_above};
 use super::scan_limits::{ScanError, ScanLimits};
 use super::snapshot_contents::SnapshotContents;
-use super::tree_node::{PathContent, TreeNode, UncoveredReason};
+use super::tree_node::{ChangeStamp, PathContent, TreeNode, UncoveredReason};
 use punie_host::ignore_rules::RulesCache;
 
 /// Folders below so many others are not covered.
 const MAX_DEPTH: usize = 200;
+/// The largest file that git ignores of which the content is stored, in bytes.
+const LARGEST_IGNORED: u64 = 64 << 10;
 /// A file that changed so shortly before is read again: its time may be the same after the next change.
 const SAME_TIME: Duration = Duration::from_millis(20);
 /// The longest time that a snapshot takes.
@@ -206,14 +208,7 @@ impl<'a> TreeScan<'a> {
         depth: usize,
         only_tracked: bool,
     ) -> Result<Option<TreeNode>, ScanError> {
-        let uncovered = |name, why| {
-            Ok(Some(TreeNode {
-                name,
-                content: PathContent::Uncovered { why, stamp: None },
-                stamp: None,
-                entries: Vec::new(),
-            }))
-        };
+        let uncovered = |name, why| Ok(Some(TreeNode::uncovered(name, why, None)));
         if name == ".git" {
             return uncovered(name, UncoveredReason::Repository);
         }
@@ -231,7 +226,11 @@ impl<'a> TreeScan<'a> {
         let was_covered =
             |known: &TreeNode| !matches!(known.content, PathContent::Uncovered { .. });
         if is_left_out && !known.is_some_and(was_covered) && !self.is_tracked(path, is_folder) {
-            return uncovered(name, UncoveredReason::Ignored);
+            return if only_tracked || kind != FileType::RegularFile {
+                uncovered(name, UncoveredReason::Ignored)
+            } else {
+                self.scan_ignored_file(folder, name, known)
+            };
         }
         let Some(status) = status.map_or_else(|| stat_entry(folder, &name), |it| Ok(Some(it)))?
         else {
@@ -262,10 +261,8 @@ impl<'a> TreeScan<'a> {
                     return uncovered(name, UncoveredReason::Unreadable);
                 }
                 Ok(Some(TreeNode {
-                    name,
-                    content: PathContent::Folder { mode },
-                    stamp: None,
                     entries: entries?,
+                    ..TreeNode::leaf(name, PathContent::Folder { mode }, None)
                 }))
             }
             FileType::Symlink => {
@@ -273,14 +270,10 @@ impl<'a> TreeScan<'a> {
                     Ok(target) => PathBuf::from(OsStr::from_bytes(target.to_bytes())),
                     Err(_) => return Ok(None),
                 };
-                Ok(Some(TreeNode {
-                    name,
-                    content: PathContent::Link {
-                        target: ManifestPath(target),
-                    },
-                    stamp: None,
-                    entries: Vec::new(),
-                }))
+                let content = PathContent::Link {
+                    target: ManifestPath(target),
+                };
+                Ok(Some(TreeNode::leaf(name, content, None)))
             }
             FileType::RegularFile => self.scan_file(folder, name, &status, known),
             _ => uncovered(name, UncoveredReason::Special),
@@ -295,20 +288,16 @@ impl<'a> TreeScan<'a> {
         known: Option<&TreeNode>,
     ) -> Result<Option<TreeNode>, ScanError> {
         let size = file_size(status);
-        let leaf = |name, content, stamp| {
-            Ok(Some(TreeNode {
+        let leaf = |name, content, stamp| Ok(Some(TreeNode::leaf(name, content, stamp)));
+        let uncovered = |name, why| {
+            Ok(Some(TreeNode::uncovered(
                 name,
-                content,
-                stamp,
-                entries: Vec::new(),
-            }))
+                why,
+                Some(change_stamp(status)),
+            )))
         };
         if size > LARGEST_KEPT {
-            let content = PathContent::Uncovered {
-                why: UncoveredReason::TooLarge,
-                stamp: Some(change_stamp(status)),
-            };
-            return leaf(name, content, None);
+            return uncovered(name, UncoveredReason::TooLarge);
         }
         self.bytes += size;
         if self.bytes > self.context.limits.bytes {
@@ -337,29 +326,67 @@ impl<'a> TreeScan<'a> {
             Ok(read) => read,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
-                let content = PathContent::Uncovered {
-                    why: UncoveredReason::Unreadable,
-                    stamp: Some(change_stamp(status)),
-                };
-                return leaf(name, content, None);
+                return uncovered(name, UncoveredReason::Unreadable);
             }
             Err(cause) => return Err(cause.into()),
         };
-        let sha256 = match self.context.contents.store_content(&read) {
-            Err(cause) if cause.kind() == io::ErrorKind::QuotaExceeded => {
-                return Err(ScanError::NoRoom);
-            }
-            stored => stored?,
+        let mode = status.map_or(mode, |status| status.st_mode & 0o7777);
+        let content = self.store_file(&read, mode)?;
+        let stamp = status.and_then(|status| self.settled_stamp(&status));
+        leaf(name, content, stamp)
+    }
+
+    /// Reads a file that git ignores, such as `.env`: short text comes back if a call removes it. That it changes is not
+    /// looked for, since programs write logs and caches all the time.
+    fn scan_ignored_file(
+        &mut self,
+        folder: &OwnedFd,
+        name: OsString,
+        known: Option<&TreeNode>,
+    ) -> Result<Option<TreeNode>, ScanError> {
+        let mut node = TreeNode::uncovered(name, UncoveredReason::Ignored, None);
+        let Some(status) = stat_entry(folder, &node.name)? else {
+            return Ok(None);
         };
-        let stamp = status
-            .filter(|status| changed_at(status) < self.settled_before)
-            .map(|status| change_stamp(&status));
-        let content = PathContent::File {
+        if self.counted.is_some() || file_size(&status) > LARGEST_IGNORED {
+            return Ok(Some(node));
+        }
+        if let Some(known) = known.filter(|known| known.stamp == Some(change_stamp(&status))) {
+            node.stamp = known.stamp;
+            node.removable.clone_from(&known.removable);
+            return Ok(Some(node));
+        }
+        let is_text = |read: &[u8]| !read.contains(&0);
+        // One that cannot be read, or has become larger, is not covered.
+        match read_whole_file(folder, &node.name) {
+            Ok((read, Some(status))) if is_text(&read) && read.len() as u64 <= LARGEST_IGNORED => {
+                let content = self.store_file(&read, status.st_mode & 0o7777)?;
+                node.removable = Some(Box::new(content));
+                node.stamp = self.settled_stamp(&status);
+            }
+            Ok((_, Some(status))) => node.stamp = self.settled_stamp(&status),
+            _ => {}
+        }
+        Ok(Some(node))
+    }
+
+    /// Stores the content of a file.
+    fn store_file(&self, read: &[u8], mode: u32) -> Result<PathContent, ScanError> {
+        let stored = self.context.contents.store_content(read);
+        let sha256 = stored.map_err(|cause| match cause.kind() {
+            io::ErrorKind::QuotaExceeded => ScanError::NoRoom,
+            _ => cause.into(),
+        })?;
+        Ok(PathContent::File {
             sha256,
             size: read.len() as u64,
-            mode: status.map_or(mode, |status| status.st_mode & 0o7777),
-        };
-        leaf(name, content, stamp)
+            mode,
+        })
+    }
+
+    /// The stamp of a file by which a later scan knows it again; `None` if it changed only now.
+    fn settled_stamp(&self, status: &Stat) -> Option<ChangeStamp> {
+        (changed_at(status) < self.settled_before).then(|| change_stamp(status))
     }
 
     /// Returns whether a repository tracks this file, or something in this folder.

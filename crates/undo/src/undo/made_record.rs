@@ -25,7 +25,6 @@ impl Trash {
 
     /// Writes down what goes to the trash because a request had made it: it is a removal of its own, which can be undone.
     pub(super) fn record_made(
-        &self,
         entry: &TrashEntry,
         folder: &Path,
         items: Vec<(ManifestPath, String)>,
@@ -34,20 +33,14 @@ impl Trash {
             return Ok(());
         }
         make_made_folder(folder)?;
-        let request = RequestId::new();
-        let proof = self.proofs.make(&self.home, &request)?;
         let begun = ManifestLine::Begun {
-            request,
+            request: RequestId::new(),
             tool: format!("undo {}", entry.request),
             at_ms: unix_time_ms(),
-            proof,
         };
-        let removed = items.into_iter().map(|(path, item)| ManifestLine::Removed {
-            path,
-            item,
-            files: 1,
-            bytes: 0,
-        });
+        let removed = items
+            .into_iter()
+            .map(|(path, item)| ManifestLine::Removed { path, item });
         let lines: Vec<ManifestLine> = std::iter::once(begun).chain(removed).collect();
         append_json_lines(&folder.join(MANIFEST), &lines).map(drop)
     }

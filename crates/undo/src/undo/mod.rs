@@ -2,19 +2,18 @@
 //! overwritten.
 
 mod leftovers;
+mod made_items;
 mod made_record;
-mod removals;
 mod snapshot_changes;
 mod snapshot_coverage;
 mod snapshot_notes;
 
-use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use self::snapshot_coverage::SnapshotCoverage;
 use super::content_store::ContentStore;
-use super::inventory::{ManifestSource, TrashEntry, UndoLogLine};
+use super::inventory::{TrashEntry, UndoLogLine};
 use super::manifest::ManifestPath;
 use super::net_effect::{NetChange, sum_file_changes};
 use super::path_state::{PathState, display_workspace_path};
@@ -33,13 +32,12 @@ pub struct UndoReport {
     pub request: RequestId,
     /// The result for each path, in words.
     pub lines: Vec<String>,
-    /// Commands ran in it without a snapshot of each workspace: only what they removed with `rm` is kept there.
+    /// Commands ran in it without a snapshot of each workspace.
     pub is_partial: bool,
 }
 
 /// The changes that an undo does not cover.
-pub const UNTRACKED: &str = "Without a snapshot, files that a command writes, or removes in other ways than rm, are not \
-                             tracked: look with `git status` and `git diff`.";
+pub const UNTRACKED: &str = "Without a snapshot, what a command changes is not tracked: look with `git status` and `git diff`.";
 
 /// The reason why a request cannot be undone. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +86,6 @@ impl Trash {
     ) -> Result<UndoReport, UndoError> {
         self.finish_abandoned_snapshots();
         let _lock = self.lock()?;
-        self.collect_from_commands()?;
         let all = self.list_entries_locked()?;
         let running = self.list_running_calls();
         let is_meant = |id: &str| id.starts_with(request) || id.ends_with(request);
@@ -114,29 +111,27 @@ impl Trash {
         }
         let contents = ContentStore::in_folder(self.home.trash_objects_dir())
             .with_snapshots(self.home.trash_snapshot_contents_dir());
-        let removed = self.home.trash_removed_dir();
-        let trash = Workspace::open_roots(std::slice::from_ref(&removed))?;
         let mut plan = UndoPlan {
             workspace,
             contents: &contents,
-            trash: (&trash, &removed),
             all: &all,
             entry,
             steps: vec![],
             lines: vec![],
             faults: vec![],
-            returning: HashMap::new(),
             lost: vec![],
-            left_in_trash: None,
             notes: vec![],
-            made_folder: removed.join(format!("undo-{}", uuid::Uuid::new_v4().simple())),
+            made_folder: self
+                .home
+                .trash_made_dir()
+                .join(uuid::Uuid::new_v4().simple().to_string()),
             made_items: vec![],
         };
         let coverage = SnapshotCoverage::from_entry(entry);
         if entry.was_begun && !is_dry_run {
             leftovers::remove_leftovers(workspace, &coverage);
         }
-        plan.add_removals(&coverage);
+        plan.add_made_items();
         plan.add_snapshot_changes(&coverage);
         plan.add_changes();
         plan.add_snapshot_notes(&coverage);
@@ -148,7 +143,7 @@ impl Trash {
         let (steps, lines) = plan.check()?;
         if !is_dry_run {
             self.log_undo(entry, true)?;
-            self.record_made(entry, &made.0, made.1)?;
+            Self::record_made(entry, &made.0, made.1)?;
             apply_steps(&steps, &contents).map_err(|text| {
                 made_record::discard_made_record(&made.0);
                 UndoError::Failed(entry.request.clone(), text)
@@ -159,15 +154,11 @@ impl Trash {
         Ok(UndoReport {
             request: entry.request.clone(),
             lines,
-            is_partial: match entry.source {
-                ManifestSource::Tools => !coverage.ends.is_empty() && !coverage.is_whole(),
-                _ => true,
-            },
+            is_partial: coverage.ends.iter().any(|end| end.off.is_some()),
         })
     }
 
-    /// Finds the newest request that is not undone and has something to undo. What commands only claim about a request
-    /// is passed over.
+    /// Finds the newest request that is not undone and has something to undo.
     ///
     /// # Errors
     /// [`UndoError::Trash`].
@@ -176,7 +167,7 @@ impl Trash {
         workspace: &Workspace,
     ) -> Result<Option<RequestId>, UndoError> {
         for entry in self.list_entries()? {
-            if entry.undone_at_ms.is_some() || entry.source == ManifestSource::Unproven {
+            if entry.undone_at_ms.is_some() {
                 continue;
             }
             match self.undo_request(workspace, entry.request.as_str(), true) {
@@ -189,12 +180,10 @@ impl Trash {
     }
 
     fn log_undo(&self, entry: &TrashEntry, begun: bool) -> io::Result<()> {
-        let (request, records) = (entry.request.clone(), entry.folder_names());
         let line = UndoLogLine {
-            request,
+            request: entry.request.clone(),
             at_ms: unix_time_ms(),
             begun,
-            records,
         };
         append_json_lines(&self.home.trash_log_file(), &[line]).map(drop)
     }
@@ -205,10 +194,8 @@ pub(super) fn find_entry<'a>(
     all: &'a [TrashEntry],
     request: &str,
 ) -> Result<&'a TrashEntry, UndoError> {
-    let of_request = all.iter().filter(|entry| entry.request.as_str() == request);
-    // What a command says of a request of file tools, or of another command's, is not what is meant by it.
-    of_request
-        .min_by_key(|entry| entry.source)
+    all.iter()
+        .find(|entry| entry.request.as_str() == request)
         .ok_or_else(|| UndoError::Unknown(request.to_owned()))
 }
 
@@ -216,19 +203,13 @@ pub(super) fn find_entry<'a>(
 struct UndoPlan<'a> {
     workspace: &'a Workspace,
     contents: &'a ContentStore,
-    /// The folder of removed items, opened like a workspace, so that links in it lead nowhere. And its path.
-    trash: (&'a Workspace, &'a Path),
     all: &'a [TrashEntry],
     entry: &'a TrashEntry,
     steps: Vec<UndoStep>,
     lines: Vec<String>,
     faults: Vec<String>,
-    /// The removed paths that come back, each with its place in the trash; an empty folder has none.
-    returning: HashMap<PathBuf, Option<PathBuf>>,
     /// Lost paths of which nothing is stored: no reason to leave the rest.
     lost: Vec<String>,
-    /// Paths that the request itself had made and removed, which are not put back.
-    left_in_trash: Option<String>,
     /// What else is to be said.
     notes: Vec<String>,
     /// The folder in the trash for what the request had made, and what goes there.
@@ -249,8 +230,7 @@ impl UndoPlan<'_> {
         if self.steps.is_empty() {
             return Err(UndoError::Nothing(request, self.notes));
         }
-        let more = self.lost.into_iter().chain(self.left_in_trash);
-        self.lines.extend(more.chain(self.notes));
+        self.lines.extend(self.lost.into_iter().chain(self.notes));
         Ok((self.steps, self.lines))
     }
 

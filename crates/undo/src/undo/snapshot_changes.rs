@@ -1,13 +1,12 @@
 //! Planning the undo of all that a call changed in the covered folders: what it made goes to the trash, what it changed
 //! or removed comes back, and what changed since is in the way.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::super::display_path;
 use super::super::path_state::{display_workspace_path, read_path_content};
 use super::super::snapshot::{PathChange, PathContent, UncoveredReason};
-use super::super::undo_steps::{RemovedContent, UndoStep};
+use super::super::undo_steps::UndoStep;
 use super::snapshot_coverage::SnapshotCoverage;
 use super::{PathState, UndoPlan};
 use punie_host::WorkspacePath;
@@ -22,30 +21,18 @@ struct StepGroups {
     open_folders: Vec<UndoStep>,
     remove_made: Vec<UndoStep>,
     make_folders: Vec<UndoStep>,
-    bring_back: Vec<UndoStep>,
-    make_folders_within: Vec<UndoStep>,
     write: Vec<UndoStep>,
     set_modes: Vec<UndoStep>,
 }
 
 impl UndoPlan<'_> {
-    /// Plans the undo of what the snapshots of the call show. The steps for what comes out of the trash are there
-    /// already.
+    /// Plans the undo of what the snapshots of the call show.
     pub(super) fn add_snapshot_changes(&mut self, coverage: &SnapshotCoverage) {
-        let mut groups = StepGroups {
-            bring_back: std::mem::take(&mut self.steps),
-            ..StepGroups::default()
-        };
-        let mut returning = BTreeSet::new();
-        for (path, item) in &self.returning {
-            if let Some(item) = item {
-                SnapshotCoverage::add_returning(path, item, &mut returning);
-            }
-        }
+        let mut groups = StepGroups::default();
         let mut handled: Vec<PathBuf> = Vec::new();
         for change in coverage.changes.values() {
             let path = &change.path.0;
-            if returning.contains(path) || handled.iter().any(|folder| path.starts_with(folder)) {
+            if handled.iter().any(|folder| path.starts_with(folder)) {
                 continue;
             }
             let Some(at) = self.find_workspace_path(path) else {
@@ -57,18 +44,14 @@ impl UndoPlan<'_> {
         }
         // The innermost first.
         groups.set_modes.reverse();
-        self.steps = [
+        let steps = [
             groups.open_folders,
             groups.remove_made,
             groups.make_folders,
-            groups.bring_back,
-            groups.make_folders_within,
             groups.write,
             groups.set_modes,
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        ];
+        self.steps.extend(steps.into_iter().flatten());
     }
 
     /// Plans the undo of one change; returns whether that deals with all below it as well.
@@ -101,6 +84,11 @@ impl UndoPlan<'_> {
         }
         if is_folder(before) && is_folder(after) && is_folder(now.as_ref()) {
             self.add_folder_mode(path, change, now.as_ref(), groups);
+            return false;
+        }
+        if change.is_ignored && now.is_some() {
+            let line = format!("{shown} stays: git ignores it, and it is there again");
+            self.lines.push(line);
             return false;
         }
         let is_as_left = now.as_ref() == after || (is_folder(after) && is_folder(now.as_ref()));
@@ -246,27 +234,16 @@ impl UndoPlan<'_> {
                     "{shown} comes back (a link to {})",
                     display_path(&target.0)
                 ));
-                groups.write.push(UndoStep::BringBack {
-                    removed: RemovedContent::Link(target.0.clone()),
-                    to: path.clone(),
-                    newer: None,
+                groups.write.push(UndoStep::MakeLink {
+                    path: path.clone(),
+                    target: target.0.clone(),
                 });
             }
             Some(PathContent::Folder { mode }) => {
-                let is_within = self
-                    .returning
-                    .keys()
-                    .any(|returning| change.path.0.starts_with(returning));
-                let step = UndoStep::BringBack {
-                    removed: RemovedContent::EmptyFolder(mode | OWNER_BITS),
-                    to: path.clone(),
-                    newer: None,
-                };
-                if is_within {
-                    groups.make_folders_within.push(step);
-                } else {
-                    groups.make_folders.push(step);
-                }
+                groups.make_folders.push(UndoStep::MakeFolder {
+                    path: path.clone(),
+                    mode: mode | OWNER_BITS,
+                });
                 if mode & OWNER_BITS != OWNER_BITS {
                     groups.set_modes.push(UndoStep::SetMode {
                         path: path.clone(),

@@ -2,13 +2,12 @@
 //! they show as well.
 
 use super::super::display_path;
-use super::super::inventory::ManifestSource;
 use super::super::snapshot::{CallStart, MovedRef, SnapshotEnd};
 use super::UndoPlan;
 use super::snapshot_coverage::SnapshotCoverage;
 
 const UNCOVERED: &str =
-    "not covered: files that git ignores, .git, and what lies outside of the workspaces";
+    "not covered: most of what git ignores, .git, and what lies outside of the workspaces";
 
 /// The shortest run in which a person may well have changed something meanwhile.
 const LONG_RUN_MS: i64 = 10_000;
@@ -47,15 +46,10 @@ impl UndoPlan<'_> {
 
     fn add_notes_on_refs(&mut self, end: &SnapshotEnd) {
         if end.moved_refs.iter().any(MovedRef::is_repository_gone) {
-            let dot_git = end.folder.0.join(".git");
-            // `rm` may have removed it piece by piece.
-            let mut returning = self.returning.keys();
-            if !returning.any(|path| path.starts_with(&dot_git)) {
-                let shown = display_path(&dot_git);
-                self.notes.push(format!(
-                    "{shown}: the request removed it, and it is not put back"
-                ));
-            }
+            let shown = display_path(&end.folder.0.join(".git"));
+            self.notes.push(format!(
+                "{shown}: the request removed it, and it is not put back"
+            ));
             return;
         }
         let ways = end.moved_refs.iter();
@@ -74,7 +68,6 @@ impl UndoPlan<'_> {
             let theirs = SnapshotCoverage::from_entry(other);
             let their_end = theirs.ends.iter().map(|end| end.ended_at_ms).max();
             let is_beside = other.request != self.entry.request
-                && other.source == ManifestSource::Tools
                 && other.undone_at_ms.is_none()
                 && ended_at_ms.is_some_and(|ended| other.at_ms < ended)
                 && their_end.unwrap_or(other.at_ms) > self.entry.at_ms

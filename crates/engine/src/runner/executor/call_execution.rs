@@ -16,8 +16,8 @@ use punie_tool::{
 };
 
 /// The time in which a call that was told to stop may do so, before it is abandoned. Killing a stubborn process tree
-/// takes ten seconds.
-const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+/// takes ten seconds, and a busy disk was seen to hold its end for half a minute.
+const STOP_TIMEOUT: Duration = Duration::from_secs(45);
 
 impl CallRunner {
     pub fn tool_context(&self, call: &RunningCall) -> ToolContext {

@@ -1,10 +1,7 @@
 //! Bash: its arguments, commands that go on by themselves, and commands with a terminal. How commands end, what they
 //! get and how they are stopped is in the files beside this one.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-use punie_host::local::command_environment::{PathPrefix, PathPrefixSource};
 
 use super::*;
 use crate::harness::wait::with_enough_time;
@@ -396,30 +393,17 @@ async fn a_command_on_a_terminal_is_stopped_with_its_jobs() {
     );
 }
 
-/// Counts the commands that are prepared.
-#[derive(Debug, Default)]
-struct Counting(AtomicU32);
-
-impl PathPrefixSource for Counting {
-    fn prefix_for_request(
-        &self,
-        _request: &RequestId,
-        _folders: Option<&[PathBuf]>,
-    ) -> Option<PathPrefix> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        None
-    }
-}
-
 #[tokio::test]
 async fn warming_up_prepares_and_runs_one_command_and_keeps_nothing_of_it() {
     let bench = Bench::new();
-    let counting = Arc::new(Counting::default());
-    bench
-        .terminals
-        .set_path_prefix_source(Arc::<Counting>::clone(&counting));
+    let captured = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&captured);
+    let observer = Arc::new(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+    });
+    bench.terminals.set_withheld_observer(observer);
     bench.terminals.warm_up().await;
-    assert_eq!(counting.0.load(Ordering::Relaxed), 1);
+    assert_eq!(captured.load(Ordering::Relaxed), 1);
     assert_eq!(
         std::fs::read_dir(bench.outputs.path())
             .expect("the store")
@@ -427,5 +411,5 @@ async fn warming_up_prepares_and_runs_one_command_and_keeps_nothing_of_it() {
         0
     );
     assert_eq!(bench.bash("echo warm").await.0, "warm");
-    assert_eq!(counting.0.load(Ordering::Relaxed), 2);
+    assert_eq!(captured.load(Ordering::Relaxed), 1);
 }
