@@ -155,7 +155,8 @@ const ATTACKS: &[PlantedAttack] = &[
         told: ".git/hooks/pre-commit",
     },
     PlantedAttack {
-        plant: "mv proj p_; cp -r p_ proj; evil > proj/.git/config",
+        // The copy may be covered by then.
+        plant: "mv proj p_; cp -r p_ proj; evil > proj/.git/config || touch refused",
         owner: "cd proj && git status",
         told: "proj/.git/config",
     },
@@ -234,8 +235,10 @@ async fn planted_code_does_not_run(command: &str) {
         let said = guarded.yard.bash(command).await;
         let planted = guarded.yard.path("work/planted");
         wait_until("the attack is done", || planted.exists()).await;
-        let notice = guarded.told(attack.told).await;
-        assert!(notice.text.contains("while a command ran"), "{notice:?}");
+        if !guarded.yard.path("work/refused").exists() {
+            let notice = guarded.told(attack.told).await;
+            assert!(notice.text.contains("while a command ran"), "{notice:?}");
+        }
         let ran = guarded.owner("", attack.owner);
         assert!(!guarded.is_marked(), "{}: {said} {ran:?}", attack.told);
     }
