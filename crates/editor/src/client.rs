@@ -10,7 +10,7 @@ use crate::agent::UpdateBacklog;
 use crate::client_tools::{ClientTools, ProtocolFuture};
 use crate::protocol::{
     Client, ClientCapabilities, ConnectionTo, CreateTerminalRequest, CreateTerminalResponse, Error,
-    Implementation, JsonRpcRequest, KillTerminalRequest, KillTerminalResponse, ReadTextFileRequest,
+    JsonRpcRequest, KillTerminalRequest, KillTerminalResponse, ReadTextFileRequest,
     ReadTextFileResponse, ReleaseTerminalRequest, ReleaseTerminalResponse,
     RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionNotification,
     SessionUpdate, TerminalOutputRequest, TerminalOutputResponse, UntypedMessage,
@@ -195,12 +195,4 @@ impl ClientTools for EditorClient {
             connection.send_request(message).block_task().await
         })
     }
-
-    fn ext_notification(&self, method: String, params: Value) -> ProtocolFuture<'_, ()> {
-        let sent = UntypedMessage::new(&method, params)
-            .and_then(|message| self.connection.send_notification(message));
-        Box::pin(std::future::ready(sent))
-    }
-
-    fn on_connect(&self, _agent: Implementation) {}
 }

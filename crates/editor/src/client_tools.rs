@@ -1,5 +1,5 @@
-//! The client side of ACP as one interface: the methods that an agent may call on the client that runs its tools.
-//! Implemented by this machine (`host::local`), by a connected editor (`editor`), and by a fake in tests.
+//! The client side of ACP as one interface: the methods that the runner, as an agent, may call on the editor.
+//! Implemented by a connected editor ([`EditorClient`](crate::EditorClient)), and by a fake in tests.
 //!
 //! The tools of this device need more than the protocol has (hashes, cursors, stored outputs). That is in
 //! [`FileClient`](punie_host::FileClient) and [`TerminalClient`](punie_host::TerminalClient).
@@ -10,7 +10,7 @@ use std::pin::Pin;
 use serde_json::Value;
 
 use super::protocol::{
-    CreateTerminalRequest, CreateTerminalResponse, Error, Implementation, KillTerminalRequest,
+    CreateTerminalRequest, CreateTerminalResponse, Error, KillTerminalRequest,
     KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
     ReleaseTerminalResponse, RequestPermissionRequest, RequestPermissionResponse, SessionId,
     SessionNotification, TerminalOutputRequest, TerminalOutputResponse, WaitForTerminalExitRequest,
@@ -83,10 +83,4 @@ pub trait ClientTools: Send + Sync + 'static {
 
     /// Sends an extension request; its method name begins with an underscore.
     fn ext_method(&self, method: String, params: Value) -> ProtocolFuture<'_, Value>;
-
-    /// Sends an extension notification; it has no answer.
-    fn ext_notification(&self, method: String, params: Value) -> ProtocolFuture<'_, ()>;
-
-    /// Tells the client that an agent is connected.
-    fn on_connect(&self, agent: Implementation);
 }

@@ -12,7 +12,6 @@ use super::attached_editors::AttachedEditors;
 use super::editor_terminals::{EditorCreateError, EditorTerminals};
 use super::tool_call_view::ShownCall;
 use super::{file_reads, write_routing};
-use crate::LocalClient;
 use punie_core::ids::RequestId;
 use punie_host::FileClient;
 use punie_host::apps::{AppClient, AppRequest, OpenedApp};
@@ -42,16 +41,19 @@ pub struct EditorOverlay {
 }
 
 impl EditorOverlay {
-    /// Puts these editors before this machine. Scripts for their terminals are written into this private folder.
-    pub fn new(editors: AttachedEditors, local: LocalClient, scripts: PathBuf) -> Self {
-        let LocalClient {
-            files, terminals, ..
-        } = local;
+    /// Puts these editors before the files and terminals of this machine. Scripts for the editors' terminals are
+    /// written into this private folder.
+    pub fn new(
+        editors: AttachedEditors,
+        files: LocalFiles,
+        local_terminals: LocalTerminals,
+        scripts: PathBuf,
+    ) -> Self {
         Self {
             editors,
             files,
-            editor_terminals: EditorTerminals::new(terminals.clone(), scripts),
-            local_terminals: terminals,
+            editor_terminals: EditorTerminals::new(local_terminals.clone(), scripts),
+            local_terminals,
             fallback_reasons: Arc::default(),
         }
     }

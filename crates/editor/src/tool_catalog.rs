@@ -159,14 +159,6 @@ pub struct ToolCatalog {
 }
 
 impl ToolCatalog {
-    /// Creates a catalog of these tools.
-    pub fn new(tools: Vec<ToolDescriptor>) -> Self {
-        Self {
-            tools,
-            problems: Vec::new(),
-        }
-    }
-
     /// Creates a catalog without tools, with the reason.
     pub fn from_failure(why: impl Into<String>) -> Self {
         Self {
@@ -238,24 +230,6 @@ impl ToolCatalog {
     /// Returns the entries that were left out, with the reasons.
     pub fn problems(&self) -> &[ToolCatalogProblem] {
         &self.problems
-    }
-
-    /// Returns the tool of this name.
-    pub fn by_name(&self, name: &str) -> Option<&ToolDescriptor> {
-        self.tools.iter().find(|tool| tool.name == name)
-    }
-
-    /// Returns the tools of this kind.
-    pub fn by_kind(&self, kind: &str) -> Vec<&ToolDescriptor> {
-        self.tools.iter().filter(|tool| tool.kind == kind).collect()
-    }
-
-    /// Returns the tools of this category.
-    pub fn by_category(&self, category: &str) -> Vec<&ToolDescriptor> {
-        self.tools
-            .iter()
-            .filter(|tool| tool.categories.iter().any(|own| own == category))
-            .collect()
     }
 }
 

@@ -16,8 +16,6 @@ use crate::cli::exit::{CommandError, Exit};
 use crate::cli::logging;
 use crate::config::{Config, ProcessEnvironment};
 use punie_core::clock::ExpiryClock;
-use punie_editor::LocalClient;
-use punie_editor::local_client_tools::LocalPolicy;
 use punie_editor::{AttachedEditors, EditorOverlay};
 use punie_engine::journal::Journal;
 use punie_handlers::plugin::{PluginDeps, PluginHost};
@@ -27,6 +25,7 @@ use punie_handlers::{
 };
 use punie_home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use punie_host::local::confinement::Confinement;
+use punie_host::local::local_files::LocalFiles;
 use punie_host::local::local_terminals::LocalTerminals;
 use punie_host::local::running_program::running_program;
 use punie_host::network_proxy::{HostAsker, HostGate};
@@ -248,10 +247,10 @@ impl HostBase {
         let workspace = &self.workspace;
         let confinement = self.confinement.clone();
         let rules: terminal::CommandRules = Arc::new(move || confinement.describe_rules());
-        let local = LocalClient::new(self.terminals.clone(), workspace.clone(), LocalPolicy::Deny);
         let client = Arc::new(EditorOverlay::new(
             editors.clone(),
-            local,
+            LocalFiles::new(),
+            self.terminals.clone(),
             home.scripts_dir(),
         ));
         let apps_obstacle = adapters::find_apps_obstacle(&self.confinement, environment);

@@ -1,9 +1,9 @@
 //! Commands in a connected editor's terminals: which run there, how they are sent, and how they end.
 
 use super::*;
-use crate::harness::fake_client::ClientFault;
+use crate::harness::fake_client::{ClientFault, resource_missing};
 use crate::harness::wait::wait_until;
-use punie_editor::protocol::{Error, TerminalExitStatus, resource_missing};
+use punie_editor::protocol::{Error, TerminalExitStatus};
 use punie_host::TerminalClient;
 use punie_host::terminals::{CommandLaunch, CreateTerminal};
 use punie_text::output::StreamFilter;
@@ -12,8 +12,8 @@ use punie_tool::request::CallFailure;
 use tokio_util::sync::CancellationToken;
 
 /// Returns an editor that joins a command and its arguments with blanks and runs them in a shell of this machine.
-fn editor_with_terminal(bench: &EditorBench) -> Arc<FakeClient> {
-    Arc::new(FakeClient::with_shell(Arc::new(bench.local.clone())))
+fn editor_with_terminal() -> Arc<FakeClient> {
+    Arc::new(FakeClient::with_shell(String::new()))
 }
 
 fn exit_status(code: u32) -> TerminalExitStatus {
@@ -35,7 +35,7 @@ fn error_meta(error: ToolError) -> punie_tool::ResultMeta {
 #[tokio::test]
 async fn a_command_line_means_the_same_in_an_editor_that_joins_words_with_blanks() {
     let bench = EditorBench::new();
-    let fake = editor_with_terminal(&bench);
+    let fake = editor_with_terminal();
     let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     let line = "printf '%s|' 'a  b' \"it's\" \\$HOME '*'; echo; echo err >&2; cat; exit 4";
     let reply = bench.ok("Bash", json!({"command": line})).await;
@@ -62,7 +62,7 @@ async fn a_command_line_means_the_same_in_an_editor_that_joins_words_with_blanks
 async fn a_script_is_private_and_lies_where_nobody_else_looks() {
     use std::os::unix::fs::PermissionsExt as _;
     let bench = EditorBench::new();
-    let fake = editor_with_terminal(&bench);
+    let fake = editor_with_terminal();
     let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     let folder = std::fs::canonicalize(bench.dir.path())
         .expect("there")
@@ -87,7 +87,7 @@ async fn a_script_is_private_and_lies_where_nobody_else_looks() {
 #[tokio::test]
 async fn every_command_goes_over_in_a_script() {
     let bench = EditorBench::new();
-    let fake = editor_with_terminal(&bench);
+    let fake = editor_with_terminal();
     let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     let plain = json!({"command": "echo", "args": ["one", "two/three.txt"]});
     assert_eq!(bench.text("run_command", plain).await, "one two/three.txt");
@@ -128,7 +128,7 @@ async fn every_command_goes_over_in_a_script() {
 #[tokio::test]
 async fn it_starts_in_its_folder_with_its_environment() {
     let bench = EditorBench::new();
-    let fake = editor_with_terminal(&bench);
+    let fake = editor_with_terminal();
     let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     std::fs::create_dir(bench.root.join("sub dir")).expect("a folder");
     let command = json!({"command": "pwd; echo \"$GREETING $PAGER\"", "working_directory": "sub dir", "env": {"GREETING": "hi there"}});
@@ -380,7 +380,7 @@ async fn a_start_that_is_not_answered_is_not_made_a_second_time_here() {
 #[tokio::test]
 async fn what_needs_more_than_an_editor_has_runs_here() {
     let bench = EditorBench::new();
-    let fake = editor_with_terminal(&bench);
+    let fake = editor_with_terminal();
     let _turn = bench.attach(&fake, client_capabilities(true, true, true));
     let typed = json!({"command": "cat", "stdin": "typed"});
     assert_eq!(bench.text("Bash", typed).await, "typed");
@@ -559,10 +559,7 @@ async fn what_no_command_is_given_here_is_taken_out_of_the_editors_environment()
          SHOWN=seen GIT_SSL_CAINFO=/c.pem; exec env BASH_ENV={} SHELLOPTS=xtrace 'odd-key=s3cret' 'BASH_FUNC_echo%%=() {{ printf hijacked; }}' ",
         startup.display()
     );
-    let fake = Arc::new(FakeClient::with_shell_and_prefix(
-        Arc::new(bench.local.clone()),
-        prefix,
-    ));
+    let fake = Arc::new(FakeClient::with_shell(prefix));
     let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     let line = json!({"command": "echo done; env", "env": {"ASKED": "for"}});
     for (tool, args) in [

@@ -1,14 +1,11 @@
-//! The Agent Client Protocol (ACP): this machine as a client, an attached editor that serves calls in place of this
-//! machine, and the connection between an agent and a client.
+//! The Agent Client Protocol (ACP): an attached editor that serves calls in place of this machine, and the connection to
+//! an editor.
 #![cfg(target_os = "linux")]
 
 mod commands;
 mod commands_in_editors;
-mod fakes;
-mod local_client;
-mod local_terminals;
-mod paths;
 mod reading;
+mod served_client;
 mod wire;
 mod writing;
 mod writing_faults;
@@ -18,10 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
-use punie_editor::local_client_tools::LocalPolicy;
 use punie_editor::protocol::{ClientCapabilities, FileSystemCapabilities};
-use punie_editor::{AttachedEditors, EditorOverlay, EditorSession, EditorSettings, TurnHandle};
-use punie_editor::{ClientTools, LocalClient};
+use punie_editor::{
+    AttachedEditors, ClientTools, EditorOverlay, EditorSession, EditorSettings, TurnHandle,
+};
 use punie_handlers::file::{self, FileDeps};
 use punie_handlers::shell::{self, ShellDeps};
 use punie_handlers::terminal::{self, TerminalDeps};
@@ -29,6 +26,7 @@ use punie_home::Home;
 use punie_host::Workspace;
 use punie_host::local::child_log::NoChildLog;
 use punie_host::local::confinement::Confinement;
+use punie_host::local::local_files::LocalFiles;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_text::output::FilterFactory;
 use punie_text::output::OutputStore;
@@ -48,7 +46,6 @@ struct EditorBench {
     dir: TempDir,
     root: PathBuf,
     workspace: Workspace,
-    local: LocalClient,
     overlay: EditorOverlay,
     editors: AttachedEditors,
     registry: ToolRegistry,
@@ -65,13 +62,13 @@ impl EditorBench {
         let root = base.join("work");
         std::fs::create_dir(&root).expect("a folder");
         let workspace = Workspace::open_roots(std::slice::from_ref(&root)).expect("a workspace");
-        let local = LocalClient::new(
-            local_terminals(&base, filters),
-            workspace.clone(),
-            LocalPolicy::Deny,
-        );
         let editors = AttachedEditors::default();
-        let overlay = EditorOverlay::new(editors.clone(), local.clone(), base.join("scripts"));
+        let overlay = EditorOverlay::new(
+            editors.clone(),
+            LocalFiles::new(),
+            local_terminals(&base, filters),
+            base.join("scripts"),
+        );
         let client = Arc::new(overlay.clone());
         let registry = ToolRegistry::new([
             file::tools(FileDeps::new(
@@ -101,7 +98,6 @@ impl EditorBench {
             dir,
             root,
             workspace,
-            local,
             overlay,
             editors,
             registry,

@@ -1,99 +1,31 @@
-//! The connection between an agent and a client in this process: the methods that are served, the order of messages,
-//! and the result of a call when the connection is cut.
+//! An editor at the other end of a connection: the methods that are sent, the order of messages, and the result of a
+//! call when the connection is cut.
 
+use super::served_client::ServedClient;
 use super::*;
 use crate::harness::fake_client::ClientFault;
 use crate::harness::wait::{wait_for_some, wait_until};
 use punie_editor::EditorClient;
-use punie_editor::client_server::{initialize_agent, serve_client};
 use punie_editor::protocol::{
-    Agent, Channel, Client, ConnectionTo, CreateTerminalRequest, Error, Implementation,
-    InitializeRequest, InitializeResponse, ReadTextFileRequest, Responder, SessionNotification,
-    SessionUpdate, ToolCallUpdate, ToolCallUpdateFields, UntypedMessage,
-    WaitForTerminalExitRequest, WriteTextFileRequest, on_receive_request,
+    CreateTerminalRequest, Error, KillTerminalRequest, ReadTextFileRequest, SessionNotification,
+    SessionUpdate, ToolCallUpdate, ToolCallUpdateFields, WaitForTerminalExitRequest,
+    WriteTextFileRequest,
 };
-use punie_editor::tool_catalog::{ToolCatalog, ToolDescriptor};
 use punie_tool::request::CallFailure;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
-
-/// A client that is served in the background, and the agent's end of the connection to it.
-struct ServedClient {
-    agent: ConnectionTo<Client>,
-    /// Dropping this ends the client's side.
-    hang_up: Option<oneshot::Sender<()>>,
-    running: JoinSet<()>,
-}
-
-impl ServedClient {
-    /// Connects both ends and runs `initialize`.
-    async fn connect(client: Arc<dyn ClientTools>) -> Self {
-        let (theirs, ours) = Channel::duplex();
-        let mut running = JoinSet::new();
-        let (hang_up, cut) = oneshot::channel::<()>();
-        let (introduced, introduction) = oneshot::channel();
-        running.spawn(async move {
-            let served = Arc::clone(&client);
-            let ended = serve_client(client, theirs, async move |agent: ConnectionTo<Agent>| {
-                initialize_agent(&*served, &agent, client_capabilities(true, true, true)).await?;
-                let _ = introduced.send(());
-                let _ = cut.await;
-                Ok(())
-            });
-            drop(ended.await);
-        });
-        let (connected, connection) = oneshot::channel();
-        running.spawn(async move {
-            let agent = Agent.v1().on_receive_request(
-                async move |request: InitializeRequest,
-                            responder: Responder<InitializeResponse>,
-                            _cx: ConnectionTo<Client>| {
-                    let name = Implementation::new("test-agent", "1");
-                    responder
-                        .respond(InitializeResponse::new(request.protocol_version).agent_info(name))
-                },
-                on_receive_request!(),
-            );
-            let ended = agent.connect_with(ours, async move |cx: ConnectionTo<Client>| {
-                let _ = connected.send(cx.clone());
-                cx.incoming_closed().await;
-                Ok(())
-            });
-            drop(ended.await);
-        });
-        let agent = connection.await.expect("a connection");
-        introduction.await.expect("an introduction");
-        Self {
-            agent,
-            hang_up: Some(hang_up),
-            running,
-        }
-    }
-
-    fn editor(&self) -> EditorClient {
-        EditorClient::new(
-            self.agent.clone(),
-            client_capabilities(true, true, true),
-            Duration::from_mins(1),
-            None,
-        )
-    }
-}
 
 #[tokio::test]
 async fn an_agent_reads_and_writes_through_the_client() {
-    let bench = EditorBench::new();
-    let wire = ServedClient::connect(Arc::new(bench.local.clone())).await;
-    assert_eq!(
-        bench.local.connected_agent().expect("introduced").name,
-        "test-agent"
-    );
+    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    fake.read_from_disk();
+    let wire = ServedClient::connect(&fake).await;
     let editor = wire.editor();
     let path = bench.root.join("a.txt");
     editor
         .write_text_file(WriteTextFileRequest::new("s", &path, "over the wire\n"))
         .await
         .expect("written");
+    assert_eq!(bench.get("a.txt"), "over the wire\n");
     let read = editor
         .read_text_file(ReadTextFileRequest::new("s", &path))
         .await
@@ -111,24 +43,29 @@ async fn an_agent_reads_and_writes_through_the_client() {
 
 #[tokio::test]
 async fn a_call_that_waits_holds_up_no_other() {
-    let bench = EditorBench::new();
-    let wire = ServedClient::connect(Arc::new(bench.local.clone())).await;
+    let fake = Arc::new(FakeClient::default());
+    let wire = ServedClient::connect(&fake).await;
     let editor = wire.editor();
-    let create = CreateTerminalRequest::new("s", "sleep").args(vec!["60".to_owned()]);
+    fake.prepare("", None);
     let id = editor
-        .create_terminal(create)
+        .create_terminal(CreateTerminalRequest::new("s", "sleep"))
         .await
         .expect("started")
         .terminal_id;
     let waiting = editor.wait_for_terminal_exit(WaitForTerminalExitRequest::new("s", id.clone()));
     let (ended, ()) = tokio::join!(waiting, async {
-        bench.put("a.txt", "read meanwhile");
-        let read = ReadTextFileRequest::new("s", bench.root.join("a.txt"));
+        wait_until("the request for the exit", || {
+            fake.methods().contains(&"terminal/wait_for_exit")
+        })
+        .await;
+        let path = PathBuf::from("/a.txt");
+        fake.open(&path, "read meanwhile");
+        let read = ReadTextFileRequest::new("s", &path);
         assert_eq!(
             editor.read_text_file(read).await.expect("read").content,
             "read meanwhile"
         );
-        let kill = punie_editor::protocol::KillTerminalRequest::new("s", id.clone());
+        let kill = KillTerminalRequest::new("s", id.clone());
         editor.kill_terminal(kill).await.expect("killed");
     });
     assert!(ended.expect("an end").exit_status.signal.is_some());
@@ -137,7 +74,7 @@ async fn a_call_that_waits_holds_up_no_other() {
 #[tokio::test]
 async fn updates_arrive_in_order() {
     let fake = Arc::new(FakeClient::default());
-    let wire = ServedClient::connect(fake.clone()).await;
+    let wire = ServedClient::connect(&fake).await;
     let editor = wire.editor();
     for n in 0..100 {
         let update = ToolCallUpdate::new(format!("call-{n}"), ToolCallUpdateFields::new());
@@ -156,18 +93,9 @@ async fn updates_arrive_in_order() {
 }
 
 #[tokio::test]
-async fn extensions_have_their_own_way_and_what_nobody_knows_is_refused() {
+async fn an_extension_is_sent_by_its_name_and_its_refusal_comes_back() {
     let fake = Arc::new(FakeClient::default());
-    let tool = ToolDescriptor {
-        name: "rename".to_owned(),
-        kind: "edit".to_owned(),
-        description: "Renames a symbol.".to_owned(),
-        parameters: json!({"type": "object"}),
-        requires_permission: true,
-        categories: vec!["ide".to_owned()],
-    };
-    fake.offer_tools(ToolCatalog::new(vec![tool]));
-    let wire = ServedClient::connect(fake.clone()).await;
+    let wire = ServedClient::connect(&fake).await;
     let editor = wire.editor();
     let echoed = editor
         .ext_method("_test/echo".to_owned(), json!({"a": [1, 2]}))
@@ -179,50 +107,12 @@ async fn extensions_have_their_own_way_and_what_nobody_knows_is_refused() {
         .await
         .expect_err("unknown");
     assert_eq!(unknown.code.value(), -32_601);
-    editor
-        .ext_notification("_test/told".to_owned(), json!({}))
-        .await
-        .expect("sent");
-    wait_until("the notification", || {
-        fake.methods().contains(&"ext notification")
-    })
-    .await;
-    let asked = editor
-        .ext_method(
-            "_punie/discover_tools".to_owned(),
-            json!({"sessionId": "s-3"}),
-        )
-        .await;
-    let tools = asked.expect("a catalog");
-    assert_eq!(
-        (
-            &tools["tools"][0]["name"],
-            &tools["tools"][0]["requires_permission"]
-        ),
-        (&json!("rename"), &json!(true))
-    );
-    assert!(
-        fake.calls()
-            .contains(&("_punie/discover_tools", "s-3".to_owned()))
-    );
-    let nowhere = wire
-        .agent
-        .send_request(UntypedMessage::new("fs/no_such", json!({})).expect("a message"));
-    assert_eq!(
-        nowhere
-            .block_task()
-            .await
-            .expect_err("unknown")
-            .code
-            .value(),
-        -32_601
-    );
 }
 
 #[tokio::test]
 async fn what_a_client_does_not_serve_is_not_sent() {
     let fake = Arc::new(FakeClient::default());
-    let wire = ServedClient::connect(fake.clone()).await;
+    let wire = ServedClient::connect(&fake).await;
     let editor = EditorClient::new(
         wire.agent.clone(),
         client_capabilities(false, false, false),
@@ -246,13 +136,13 @@ async fn what_a_client_does_not_serve_is_not_sent() {
             .iter()
             .all(|error: &Error| error.code.value() == -32_601)
     );
-    assert_eq!(fake.calls(), [("on_connect", "test-agent".to_owned())]);
+    assert_eq!(fake.methods(), Vec::<&str>::new());
 }
 
 #[tokio::test]
 async fn a_read_that_is_dropped_is_given_up_at_the_other_end_too() {
     let fake = Arc::new(FakeClient::default());
-    let wire = ServedClient::connect(fake.clone()).await;
+    let wire = ServedClient::connect(&fake).await;
     let editor = wire.editor();
     fake.fail("fs/read_text_file", ClientFault::Silence);
     let path = PathBuf::from("/a.txt");
@@ -276,7 +166,7 @@ async fn a_read_that_is_dropped_is_given_up_at_the_other_end_too() {
 async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() {
     let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let mut wire = ServedClient::connect(fake.clone()).await;
+    let mut wire = ServedClient::connect(&fake).await;
     let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
     let _turn = bench.attach_client(
         editor,
@@ -289,7 +179,7 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
         (ClientFault::Silence, false),
     ] {
         if wire.hang_up.is_none() {
-            wire = ServedClient::connect(fake.clone()).await;
+            wire = ServedClient::connect(&fake).await;
         }
         let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
         let _turn = bench.attach_client(
@@ -336,7 +226,7 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
 async fn an_editor_that_is_gone_is_left_out() {
     let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     fake.read_from_disk();
-    let mut wire = ServedClient::connect(fake.clone()).await;
+    let mut wire = ServedClient::connect(&fake).await;
     let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
     let _turn = bench.attach_client(
         editor,
@@ -369,7 +259,7 @@ async fn an_editor_that_is_gone_is_left_out() {
 #[tokio::test]
 async fn a_terminal_that_comes_too_late_is_released() {
     let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let wire = ServedClient::connect(fake.clone()).await;
+    let wire = ServedClient::connect(&fake).await;
     let timeout = impatient_settings().timeout;
     let editor = EditorClient::new(
         wire.agent.clone(),

@@ -48,8 +48,11 @@ fn a_whole_descriptor_and_one_with_only_what_it_must_have_are_read() {
         requires_permission: true,
         categories: vec!["refactoring".into(), "python".into()],
     };
-    assert_eq!(catalog.by_name("ide_rename_symbol"), Some(&expected));
-    let least = catalog.by_name("a").expect("it is there");
+    let [whole, least] = catalog.descriptors() else {
+        panic!("two tools: {:?}", tool_names(&catalog));
+    };
+    assert_eq!(*whole, expected);
+    assert_eq!(least.name, "a");
     assert_eq!(
         (
             least.kind.as_str(),
@@ -58,26 +61,6 @@ fn a_whole_descriptor_and_one_with_only_what_it_must_have_are_read() {
         ),
         ("other", false, 0)
     );
-}
-
-#[test]
-fn tools_are_found_by_name_kind_and_category() {
-    let mut one = tool_description("one", "search");
-    one["categories"] = json!(["python", "navigation"]);
-    let mut two = tool_description("two", "search");
-    two["categories"] = json!(["python"]);
-    let catalog = read_catalog(&json!([one, two, tool_description("three", "edit")]));
-    let of = |found: Vec<&ToolDescriptor>| {
-        found
-            .into_iter()
-            .map(|tool| tool.name.clone())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(of(catalog.by_kind("search")), ["one", "two"]);
-    assert_eq!(of(catalog.by_kind("delete")), [""; 0]);
-    assert_eq!(of(catalog.by_category("python")), ["one", "two"]);
-    assert_eq!(of(catalog.by_category("navigation")), ["one"]);
-    assert!(catalog.by_name("four").is_none());
 }
 
 #[test]

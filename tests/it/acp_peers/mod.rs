@@ -1,10 +1,7 @@
 //! ACP's libraries in other languages against this program, with scripts in `tests/conformance`. Each library is the
-//! editor that launches the program, and then an agent for which this machine is the editor. Every frame is checked
-//! against the published schema. Where a library is not installed, its test says so and passes, unless
-//! `PUNIE_REQUIRE_CLIENTS=1`.
+//! editor that launches the program. Every frame is checked against the published schema. Where a library is not
+//! installed, its test says so and passes, unless `PUNIE_REQUIRE_CLIENTS=1`.
 #![cfg(target_os = "linux")]
-
-mod serving;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -134,24 +131,6 @@ async fn python_as_the_editor() {
         let frames = script.place("frames");
         script.command.arg(PROGRAM).arg(&frames);
         let _script = script.holds().await;
-        frames_fit(&frames).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn npm_as_the_agent() {
-    if can_be_tried("ACP's npm library as an agent", npm_missing()) {
-        serving::run_session(PeerScript::new("node", "acp-npm", "agent.mjs"), "npm-agent").await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn python_as_the_agent() {
-    if can_be_tried("ACP's Python library as an agent", python_missing()) {
-        let mut script = PeerScript::new(find_python(), "acp-python", "agent.py");
-        let frames = script.place("frames");
-        script.command.arg(&frames);
-        let _script = serving::run_session(script, "python-agent").await;
         frames_fit(&frames).await;
     }
 }

@@ -3,20 +3,21 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard};
 
 use punie_editor::client_tools::{ClientTools, ProtocolFuture};
 use punie_editor::protocol::{
-    CreateTerminalRequest, CreateTerminalResponse, Error, Implementation, KillTerminalRequest,
+    CreateTerminalRequest, CreateTerminalResponse, Error, KillTerminalRequest,
     KillTerminalResponse, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
     ReleaseTerminalResponse, RequestPermissionOutcome, RequestPermissionRequest,
-    RequestPermissionResponse, SelectedPermissionOutcome, SessionId, SessionNotification,
-    TerminalExitStatus, TerminalId, TerminalOutputRequest, TerminalOutputResponse,
-    WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
-    WriteTextFileResponse, resource_missing,
+    RequestPermissionResponse, SessionId, SessionNotification, TerminalExitStatus, TerminalId,
+    TerminalOutputRequest, TerminalOutputResponse, WaitForTerminalExitRequest,
+    WaitForTerminalExitResponse, WriteTextFileRequest, WriteTextFileResponse,
 };
 use punie_editor::tool_catalog::ToolCatalog;
 use serde_json::Value;
+use tokio::process::Command;
 use tokio::sync::{oneshot, watch};
 
 /// The editor's handling of a text that the agent writes.
@@ -59,10 +60,8 @@ struct OpenedTerminal {
 /// The fake editor.
 pub struct FakeClient {
     state: Mutex<ClientState>,
-    /// Runs commands for real, as a shell line that is joined with blanks, as editors do.
-    shell: Option<Arc<dyn ClientTools>>,
-    /// The text before each command on its line, for the editor's own environment.
-    prefix: String,
+    /// If set, commands run for real, each as a line of a shell, with this text before it.
+    shell_prefix: Option<String>,
 }
 
 struct ClientState {
@@ -74,13 +73,11 @@ struct ClientState {
     reads_disk: bool,
     saving: SaveBehaviour,
     faults: HashMap<&'static str, VecDeque<ClientFault>>,
-    answers: VecDeque<RequestPermissionOutcome>,
     prepared: VecDeque<PreparedCommand>,
     opened: HashMap<TerminalId, OpenedTerminal>,
     given: u32,
     updates: Vec<SessionNotification>,
     envs: Vec<Vec<(String, String)>>,
-    catalog: ToolCatalog,
 }
 
 impl Default for FakeClient {
@@ -92,36 +89,27 @@ impl Default for FakeClient {
             reads_disk: false,
             saving: SaveBehaviour::AtOnce,
             faults: HashMap::new(),
-            answers: VecDeque::new(),
             prepared: VecDeque::new(),
             opened: HashMap::new(),
             given: 0,
             updates: Vec::new(),
             envs: Vec::new(),
-            catalog: ToolCatalog::default(),
         };
         Self {
             state: Mutex::new(state),
-            shell: None,
-            prefix: String::new(),
+            shell_prefix: None,
         }
     }
 }
 
 impl FakeClient {
-    /// Creates a fake editor whose terminals are real.
-    pub fn with_shell(shell: Arc<dyn ClientTools>) -> Self {
+    /// Creates a fake editor that runs commands for real. Like editors, it joins a command and its arguments with
+    /// blanks, and a shell reads the line. The prefix, which sets up the editor's own environment, stands before each
+    /// command on its line.
+    pub fn with_shell(prefix: String) -> Self {
         Self {
-            shell: Some(shell),
+            shell_prefix: Some(prefix),
             ..Self::default()
-        }
-    }
-
-    /// Creates a fake editor whose terminals are real, with this prefix on the line before each command.
-    pub fn with_shell_and_prefix(shell: Arc<dyn ClientTools>, prefix: String) -> Self {
-        Self {
-            prefix,
-            ..Self::with_shell(shell)
         }
     }
 
@@ -178,24 +166,12 @@ impl FakeClient {
         faults.push_back(ClientFault::Error(error));
     }
 
-    /// Answers the next question with this option.
-    pub fn choose(&self, option: &str) {
-        let outcome = SelectedPermissionOutcome::new(option.to_owned());
-        self.state()
-            .answers
-            .push_back(RequestPermissionOutcome::Selected(outcome));
-    }
-
     /// Sets the result of the next command.
     pub fn prepare(&self, output: &str, exit: Option<TerminalExitStatus>) {
         self.state().prepared.push_back(PreparedCommand {
             output: output.to_owned(),
             exit,
         });
-    }
-
-    pub fn offer_tools(&self, catalog: ToolCatalog) {
-        self.state().catalog = catalog;
     }
 
     /// The calls so far: their methods and subjects.
@@ -206,6 +182,11 @@ impl FakeClient {
     /// The methods of the calls so far.
     pub fn methods(&self) -> Vec<&'static str> {
         self.calls().into_iter().map(|(method, _)| method).collect()
+    }
+
+    /// Records a session update, as if the editor showed it.
+    pub fn record_update(&self, update: SessionNotification) {
+        self.state().updates.push(update);
     }
 
     pub fn updates(&self) -> Vec<SessionNotification> {
@@ -289,6 +270,32 @@ impl FakeClient {
     }
 }
 
+/// Builds the error for a file or terminal that the editor does not have.
+pub fn resource_missing(what: String) -> Error {
+    Error::new(-32_002, "Resource not found").data(what)
+}
+
+/// Runs a line in a shell to its end. Like in a terminal, output and errors come in one stream.
+async fn run_shell_line(line: &str, request: &CreateTerminalRequest) -> PreparedCommand {
+    let folder = request.cwd.as_ref().expect("the runner names a folder");
+    let ended = Command::new("sh")
+        .args(["-c", &format!("exec 2>&1; {line}")])
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .envs(request.env.iter().map(|entry| (&entry.name, &entry.value)))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .expect("the shell starts");
+    let code = ended.status.code().expect("no signal ends the shell");
+    PreparedCommand {
+        output: String::from_utf8_lossy(&ended.stdout).into_owned(),
+        exit: Some(TerminalExitStatus::new().exit_code(code.cast_unsigned())),
+    }
+}
+
 /// Applies a fault to a call. `done` carries out the request.
 async fn apply_fault<T>(
     fault: Option<ClientFault>,
@@ -343,18 +350,12 @@ impl ClientTools for FakeClient {
             "session/request_permission",
             &request.tool_call.tool_call_id,
         );
-        Box::pin(apply_fault(fault, move || {
-            let answer = self
-                .state()
-                .answers
-                .pop_front()
-                .unwrap_or(RequestPermissionOutcome::Cancelled);
-            Ok(RequestPermissionResponse::new(answer))
-        }))
+        let dismissed = RequestPermissionResponse::new(RequestPermissionOutcome::Cancelled);
+        Box::pin(apply_fault(fault, || Ok(dismissed)))
     }
 
     fn session_update(&self, update: SessionNotification) -> ProtocolFuture<'_, ()> {
-        self.state().updates.push(update);
+        self.record_update(update);
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -368,22 +369,17 @@ impl ClientTools for FakeClient {
             .collect::<Vec<_>>()
             .join(" ");
         let fault = self.note("terminal/create", &line);
-        if let (Some(shell), None) = (&self.shell, &fault) {
-            self.state().envs.push(
-                request
-                    .env
-                    .iter()
-                    .map(|e| (e.name.clone(), e.value.clone()))
-                    .collect(),
-            );
-            let mut request = request;
-            let line = format!("{}{line}", self.prefix);
-            (request.command, request.args) = ("sh".to_owned(), vec!["-c".to_owned(), line]);
-            return shell.create_terminal(request);
-        }
-        Box::pin(apply_fault(fault, move || {
-            self.create(&request).map(CreateTerminalResponse::new)
-        }))
+        Box::pin(async move {
+            if let Some(prefix) = &self.shell_prefix {
+                // The answer comes when the command has ended: no test needs one that still runs.
+                let ended = run_shell_line(&format!("{prefix}{line}"), &request).await;
+                self.state().prepared.push_back(ended);
+            }
+            apply_fault(fault, || {
+                self.create(&request).map(CreateTerminalResponse::new)
+            })
+            .await
+        })
     }
 
     fn terminal_output(
@@ -391,9 +387,6 @@ impl ClientTools for FakeClient {
         request: TerminalOutputRequest,
     ) -> ProtocolFuture<'_, TerminalOutputResponse> {
         let fault = self.note("terminal/output", &request.terminal_id);
-        if let (Some(shell), None) = (&self.shell, &fault) {
-            return shell.terminal_output(request);
-        }
         Box::pin(apply_fault(fault, move || {
             self.opened(&request.terminal_id, |opened| {
                 TerminalOutputResponse::new(opened.output.clone(), false)
@@ -407,9 +400,6 @@ impl ClientTools for FakeClient {
         request: WaitForTerminalExitRequest,
     ) -> ProtocolFuture<'_, WaitForTerminalExitResponse> {
         let fault = self.note("terminal/wait_for_exit", &request.terminal_id);
-        if let (Some(shell), None) = (&self.shell, &fault) {
-            return shell.wait_for_terminal_exit(request);
-        }
         Box::pin(async move {
             let mut exit = self.opened(&request.terminal_id, |opened| opened.exit.subscribe())?;
             let ended = exit
@@ -429,9 +419,6 @@ impl ClientTools for FakeClient {
         request: KillTerminalRequest,
     ) -> ProtocolFuture<'_, KillTerminalResponse> {
         let fault = self.note("terminal/kill", &request.terminal_id);
-        if let (Some(shell), None) = (&self.shell, &fault) {
-            return shell.kill_terminal(request);
-        }
         Box::pin(apply_fault(fault, move || {
             let killed = TerminalExitStatus::new().signal("SIGKILL".to_owned());
             self.opened(&request.terminal_id, |opened| {
@@ -448,9 +435,6 @@ impl ClientTools for FakeClient {
         request: ReleaseTerminalRequest,
     ) -> ProtocolFuture<'_, ReleaseTerminalResponse> {
         let fault = self.note("terminal/release", &request.terminal_id);
-        if let (Some(shell), None) = (&self.shell, &fault) {
-            return shell.release_terminal(request);
-        }
         Box::pin(apply_fault(fault, move || {
             let gone = self.state().opened.remove(&request.terminal_id);
             gone.map(|_| ReleaseTerminalResponse::new())
@@ -460,7 +444,7 @@ impl ClientTools for FakeClient {
 
     fn discover_tools(&self, session: SessionId) -> ProtocolFuture<'_, ToolCatalog> {
         let fault = self.note("_punie/discover_tools", &session);
-        Box::pin(apply_fault(fault, move || Ok(self.state().catalog.clone())))
+        Box::pin(apply_fault(fault, || Ok(ToolCatalog::default())))
     }
 
     fn ext_method(&self, method: String, params: Value) -> ProtocolFuture<'_, Value> {
@@ -469,14 +453,5 @@ impl ClientTools for FakeClient {
             "_test/echo" => Ok(params),
             _ => Err(Error::method_not_found()),
         }))
-    }
-
-    fn ext_notification(&self, method: String, _params: Value) -> ProtocolFuture<'_, ()> {
-        let fault = self.note("ext notification", &method);
-        Box::pin(apply_fault(fault, || Ok(())))
-    }
-
-    fn on_connect(&self, agent: Implementation) {
-        self.note("on_connect", &agent.name);
     }
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use punie_editor::LocalClient;
-use punie_editor::local_client_tools::LocalPolicy;
 use punie_editor::{AttachedEditors, EditorOverlay};
 use punie_handlers::state::background_tasks::NoTasks;
 use punie_handlers::{
@@ -15,6 +13,7 @@ use punie_home::{
 };
 use punie_host::Workspace;
 use punie_host::local::child_log::NoChildLog;
+use punie_host::local::local_files::LocalFiles;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_signals::{Category, SignalPlaces, System};
 use punie_text::output::OutputStore;
@@ -52,12 +51,11 @@ fn assemble_tools(is_switched_on: bool) -> AllTools {
         confinement: punie_host::local::confinement::Confinement::default(),
     })
     .expect("a thread");
-    let local = LocalClient::new(terminals, workspace.clone(), LocalPolicy::Deny);
-    let scripts = folders.path().join("scripts");
     let client = Arc::new(EditorOverlay::new(
         AttachedEditors::default(),
-        local,
-        scripts,
+        LocalFiles::new(),
+        terminals,
+        folders.path().join("scripts"),
     ));
     let home = Home::open_home(&folders.path().join("home")).expect("a home");
     let area = self_mod::SelfModArea::open(&home, &workspace, folders.path(), false)

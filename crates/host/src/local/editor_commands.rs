@@ -3,10 +3,7 @@
 
 use super::command_checks::{check_command, check_working_folder};
 use super::local_terminals::LocalTerminals;
-use crate::blocking::run_blocking;
 use crate::terminals::{CreateTerminal, TerminalId, TerminalOutput};
-use punie_text::output::OutputHandle;
-use punie_text::output::terminal_text::drop_cut_character;
 use punie_tool::ToolError;
 
 impl LocalTerminals {
@@ -36,31 +33,6 @@ impl LocalTerminals {
         check_command(&request.launch)?;
         check_working_folder(&request.cwd)?;
         Ok(env)
-    }
-
-    /// Returns the last bytes of a stored output, and whether there are more before them.
-    pub async fn stored_output_end(
-        &self,
-        handle: OutputHandle,
-        most: u64,
-    ) -> Result<(Vec<u8>, bool), ToolError> {
-        let store = self.output_store().clone();
-        run_blocking(move || {
-            let failed = |cause: std::io::Error| ToolError::from_io("the output", &cause);
-            let Ok(mut kept) = store.find(handle.as_str()) else {
-                return Ok((Vec::new(), false));
-            };
-            let (_, size) = kept.read_bytes_from(0, 0).map_err(failed)?;
-            let from = size.saturating_sub(most);
-            let (mut bytes, _) = kept
-                .read_bytes_from(from, usize::try_from(most).unwrap_or(usize::MAX))
-                .map_err(failed)?;
-            if from > 0 {
-                drop_cut_character(&mut bytes);
-            }
-            Ok((bytes, from > 0))
-        })
-        .await?
     }
 
     /// Processes the whole text of a command in an editor's terminal: masks and cleans it, and stores it if it has

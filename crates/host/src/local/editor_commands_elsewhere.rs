@@ -2,7 +2,6 @@
 
 use super::local_terminals::LocalTerminals;
 use crate::terminals::{CreateTerminal, TerminalId, TerminalOutput};
-use punie_text::output::OutputHandle;
 use punie_tool::{ErrorCode, ToolError};
 
 impl LocalTerminals {
@@ -26,18 +25,6 @@ impl LocalTerminals {
     ) -> Result<Vec<(String, String)>, ToolError> {
         let text = "Commands are not supported on this system yet. Nothing was run.";
         Err(ToolError::new(ErrorCode::PolicyDenied, text))
-    }
-
-    /// Returns no bytes: no output is stored here.
-    ///
-    /// # Errors
-    /// None here.
-    pub(super) async fn stored_output_end(
-        &self,
-        _handle: OutputHandle,
-        _most: u64,
-    ) -> Result<(Vec<u8>, bool), ToolError> {
-        Ok((Vec::new(), false))
     }
 
     /// Returns the text unprocessed: no command runs here.

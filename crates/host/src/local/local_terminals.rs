@@ -209,10 +209,6 @@ impl LocalTerminals {
         &self.shared.setup.confinement
     }
 
-    pub(super) fn output_store(&self) -> &OutputStore {
-        &self.shared.setup.store
-    }
-
     pub(super) fn insert(&self, terminal: Arc<CommandTerminal>) -> TerminalId {
         let id = self.allocate_id();
         self.shared.open.lock().insert(id.clone(), terminal);
