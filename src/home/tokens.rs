@@ -15,7 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::error::HomeError;
 use super::file_modes::{self, FolderAccess};
 use super::layout::Home;
-use super::private_files::{ensure_private_file, replace_private_file};
+use super::private_files::replace_private_file;
 use punie_text::redact::Secret;
 
 /// The most bytes of a token; tokens and signed claims in use are shorter.
@@ -230,25 +230,6 @@ impl BackendTokens {
         let token = self.check_new(name, token)?;
         self.ensure_dir()?;
         replace_private_file(&path, token.expose().as_bytes())
-    }
-
-    /// Reads the token, or creates it if there is none. Of several callers at once, one creates it and all get the
-    /// same.
-    ///
-    /// # Errors
-    /// As [`BackendTokens::read`] and [`BackendTokens::write`].
-    pub fn read_or_create(&self, name: TokenName) -> Result<Secret<String>, HomeError> {
-        let path = self.path(name);
-        self.ensure_dir()?;
-        loop {
-            if let Some(token) = self.read(name)? {
-                return Ok(token);
-            }
-            let token = random_token();
-            if ensure_private_file(&path, token.expose().as_bytes())? {
-                return Ok(token);
-            }
-        }
     }
 
     fn check_new(

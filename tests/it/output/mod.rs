@@ -13,7 +13,7 @@ use punie_core::clock::{Clock, ExpiryClock};
 use punie_core::ids::RequestId;
 use punie_text::output::{
     FindOutputError, OutputLimits, OutputReadStop, OutputSearchError, OutputSearchQuery,
-    OutputStore, OutputWindow, TextBudget,
+    OutputStore, OutputWindow,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -93,7 +93,6 @@ fn what_is_flushed_can_be_read_while_the_rest_is_written() {
     spool.write(b"second\n");
     let mut kept = store.find(spool.handle().as_str()).expect("it is there");
     assert_eq!(kept.read_totals().expect("read").lines, 1);
-    assert_eq!(spool.accepted_bytes(), 13);
     drop(spool);
     assert_eq!(kept.read_totals().expect("read").lines, 2);
 }
@@ -110,7 +109,6 @@ fn one_output_stops_at_its_limit_and_says_so() {
     for _ in 0..300 {
         spool.write(&[b'x'; 999]);
     }
-    assert_eq!(spool.accepted_bytes(), 100_000);
     assert!(
         spool
             .keep_stop_reason()
@@ -322,15 +320,6 @@ fn recovery_finds_what_a_killed_call_had_printed() {
     assert!(
         tail.starts_with("line ") && tail.ends_with("line 4999\nline 5000\n") && tail.len() <= 50,
         "{tail}"
-    );
-    let clipped = again
-        .clip(&handle, TextBudget::from_requested(Some(1_000)))
-        .expect("read")
-        .expect("it is there");
-    assert!(
-        clipped.text.contains(&format!("handle=\"{handle}\"")),
-        "{}",
-        clipped.text
     );
     assert_eq!(
         again

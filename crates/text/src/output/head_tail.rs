@@ -59,11 +59,6 @@ impl HeadTail {
         self.newlines + u64::from(!self.line.is_empty())
     }
 
-    /// The number of bytes so far.
-    pub fn byte_count(&self) -> u64 {
-        self.bytes
-    }
-
     /// Renders the text so far, with the marker between head and tail where something is left out.
     pub fn render_clipped(&self, handle: Option<&str>) -> ClippedText {
         self.render_with_marker(handle, |gap| gap_marker(gap, handle))
@@ -166,7 +161,6 @@ impl HeadTail {
             text,
             omitted_lines: 0,
             omitted_bytes: cut,
-            first_omitted_line: self.first_cut,
         }
     }
 
@@ -201,7 +195,6 @@ impl HeadTail {
             text,
             omitted_lines,
             omitted_bytes: gap_bytes + head_cut + tail_cut,
-            first_omitted_line: first_line,
         }
     }
 }
@@ -256,7 +249,7 @@ mod tests {
             let clipped = clip_to_budget(text, budget(1_000), Some("out_0123456789ab"));
             assert_eq!(clipped.text, text);
             assert!(clipped.is_whole());
-            assert_eq!((clipped.omitted_lines, clipped.first_omitted_line), (0, 0));
+            assert_eq!(clipped.omitted_lines, 0);
         }
     }
 
@@ -264,17 +257,13 @@ mod tests {
     fn the_marker_says_what_is_missing_and_where_it_is() {
         let text = numbered(2_000);
         let clipped = clip_to_budget(&text, budget(1_000), Some("out_0123456789ab"));
+        let shown = count_newlines(around_the_gap(&clipped.text).0);
         let expected = format!(
-            "\n[... {} lines (17 KB) omitted; ReadOutput handle=\"out_0123456789ab\" offset={} for the rest]\n",
+            "line {shown}\n[... {} lines (17 KB) omitted; ReadOutput handle=\"out_0123456789ab\" offset={} for the rest]\n",
             grouped_lines(clipped.omitted_lines),
-            clipped.first_omitted_line
+            shown + 1
         );
         assert!(clipped.text.contains(&expected), "{}", clipped.text);
-        assert!(
-            clipped
-                .text
-                .contains(&format!("line {}\n[...", clipped.first_omitted_line - 1))
-        );
         assert!(clipped.text.starts_with("line 1\n") && clipped.text.ends_with("line 2000\n"));
         let without = clip_to_budget(&text, budget(1_000), None);
         assert!(
@@ -318,15 +307,15 @@ mod tests {
     fn a_line_that_fills_the_head_is_shown_and_not_counted_as_left_out() {
         let head = HeadTail::new(budget(1_000)).head_chars();
         let text = format!("{}\n{}", "h".repeat(head), "t\n".repeat(1_000));
-        let clipped = clip_to_budget(&text, budget(1_000), None);
+        let clipped = clip_to_budget(&text, budget(1_000), Some("out_0123456789ab"));
         assert!(
             clipped
                 .text
-                .starts_with(&format!("{}\n[...", "h".repeat(head))),
+                .starts_with(&format!("{}\n[...", "h".repeat(head)))
+                && clipped.text.contains(" offset=2 for the rest]\n"),
             "{}",
             clipped.text
         );
-        assert_eq!(clipped.first_omitted_line, 2);
         let (head, tail) = around_the_gap(&clipped.text);
         assert_eq!(
             head.len() as u64 + clipped.omitted_bytes + tail.len() as u64,
@@ -351,7 +340,7 @@ mod tests {
                     "{held} bytes are held"
                 );
             }
-            assert_eq!(kept.byte_count(), 64 * piece.len() as u64);
+            assert_eq!(kept.bytes, 64 * piece.len() as u64);
             assert!(shown_chars(&kept.render_clipped(None).text) <= TextBudget::DEFAULT_CHARS);
         }
     }
@@ -392,7 +381,7 @@ mod tests {
                 from = to;
             }
             prop_assert_eq!(kept.line_count(), text.lines().count() as u64);
-            prop_assert_eq!(kept.byte_count(), text.len() as u64);
+            prop_assert_eq!(kept.bytes, text.len() as u64);
             prop_assert_eq!(kept.render_clipped(Some("out_0123456789ab")), clip_to_budget(&text, budget(chars), Some("out_0123456789ab")));
         }
 
@@ -405,7 +394,6 @@ mod tests {
             } else {
                 prop_assert!(shown_chars(&clipped.text) <= shown_chars(&text));
                 prop_assert!(clipped.text.len() <= text.len());
-                prop_assert!(clipped.first_omitted_line >= 1);
             }
         }
 
@@ -429,7 +417,8 @@ mod tests {
                 prop_assert!(text.ends_with(tail));
                 prop_assert_eq!(head.len() as u64 + clipped.omitted_bytes + tail.len() as u64, text.len() as u64);
                 let gap = &text[head.len()..text.len() - tail.len()];
-                prop_assert_eq!(clipped.first_omitted_line, count_newlines(head) + 1);
+                let offset = format!(" offset={} for the rest]", count_newlines(head) + 1);
+                prop_assert!(clipped.text.contains(&offset));
                 prop_assert_eq!(clipped.omitted_lines, gap.lines().count() as u64);
             }
         }

@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
+use super::StoredOutput;
 use super::output_handle::OutputHandle;
 use super::output_inventory::{OutputInventory, OutputLimits};
 use super::output_store_state::OutputStoreState;
 use super::spool::{OutputSpool, SpoolStop};
 use super::stored_line_indexes::StoredLineIndexes;
-use super::{ClippedText, StoredOutput, TextBudget};
 use punie_core::durable::open_private_file;
 use punie_core::ids::RequestId;
 
@@ -164,17 +164,6 @@ impl OutputStore {
     pub fn tail(&self, handle: &OutputHandle, max_chars: usize) -> io::Result<Option<String>> {
         self.open_if_stored(handle)?
             .map(|mut kept| kept.read_tail_text(max_chars))
-            .transpose()
-    }
-
-    /// A kept output within a budget, with its own handle in the marker; none where nothing was kept.
-    pub fn clip(
-        &self,
-        handle: &OutputHandle,
-        budget: TextBudget,
-    ) -> io::Result<Option<ClippedText>> {
-        self.open_if_stored(handle)?
-            .map(|mut kept| kept.read_clipped(budget))
             .transpose()
     }
 

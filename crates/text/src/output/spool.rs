@@ -100,11 +100,6 @@ impl OutputSpool {
         }
     }
 
-    /// The number of bytes accepted for storage.
-    pub fn accepted_bytes(&self) -> u64 {
-        self.accepted
-    }
-
     /// The handle, once anything is stored.
     pub fn stored_handle(&self) -> Option<&OutputHandle> {
         (self.on_disk > 0).then_some(&self.handle)

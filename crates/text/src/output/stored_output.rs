@@ -7,12 +7,12 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use memchr::memchr;
 use tokio_util::sync::CancellationToken;
 
+use super::OutputHandle;
 use super::line_feed::LineFeed;
 use super::line_index::{LineIndex, LineMiss, LineScan, find_last_lines};
 use super::long_line::{LineView, char_offset, last_chars_offset};
 use super::stored_line_indexes::StoredLineIndexes;
 use super::terminal_text::{Utf8Decoder, drop_cut_character};
-use super::{ClippedText, HeadTail, OutputHandle, TextBudget};
 
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -281,27 +281,6 @@ impl StoredOutput {
             .take(max as u64)
             .read_to_end(&mut bytes)?;
         Ok((bytes, size))
-    }
-
-    /// The whole within a budget, with its own handle in the marker.
-    pub fn read_clipped(&mut self, budget: TextBudget) -> io::Result<ClippedText> {
-        self.file.seek(SeekFrom::Start(0))?;
-        let mut kept = HeadTail::new(budget);
-        let mut decoder = Utf8Decoder::default();
-        let mut chunk = vec![0; CHUNK_BYTES];
-        let mut text = String::new();
-        loop {
-            let read = self.file.read(&mut chunk)?;
-            decoder.push(&chunk[..read], &mut text);
-            if read == 0 {
-                decoder.finish(&mut text);
-            }
-            kept.push(&text);
-            text.clear();
-            if read == 0 {
-                return Ok(kept.render_clipped(Some(self.handle.as_str())));
-            }
-        }
     }
 
     pub(super) fn rewind_file(&mut self) -> io::Result<&mut StoredOutputFile> {

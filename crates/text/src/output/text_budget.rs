@@ -27,11 +27,6 @@ impl TextBudget {
     pub fn max_chars(self) -> usize {
         self.0
     }
-
-    /// Characters for the head: 40 %.
-    pub fn head_share(self) -> usize {
-        self.0 * 2 / 5
-    }
 }
 
 impl Default for TextBudget {
@@ -49,9 +44,6 @@ pub struct ClippedText {
     pub omitted_lines: u64,
     /// Bytes left out, in long lines too. 0 means nothing was.
     pub omitted_bytes: u64,
-    /// The first line (1-based) that is not shown whole; where there is a gap, the one at which it begins. 0 when
-    /// every line is whole.
-    pub first_omitted_line: u64,
 }
 
 impl ClippedText {

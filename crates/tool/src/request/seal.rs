@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::payload::{PayloadAnswer, ResultPayload, WIRE_LIMIT, shrink_payload};
+use super::payload::{PayloadAnswer, ResultPayload, WIRE_LIMIT};
 use super::{CallFailure, CallOutcome, ErrorCode, OutcomeKind, ReplyBody, ResultMeta};
 use punie_core::approval_answer::ApprovalDenial;
 use punie_core::ids::{RequestId, ToolName};
@@ -76,19 +76,6 @@ impl CleanReply {
     /// Returns the exit of its command, and the rule that refused it.
     pub fn call_end(&self) -> &CallEnd {
         &self.end
-    }
-
-    /// Shrinks the reply to at most this many bytes, for a backend that accepts less than the contract says.
-    #[must_use]
-    pub fn shrink_to(&self, limit_bytes: usize) -> Self {
-        match shrink_payload(&self.payload, limit_bytes) {
-            Some(payload) => Self {
-                payload,
-                truncated: true,
-                ..self.clone()
-            },
-            None => self.clone(),
-        }
     }
 }
 

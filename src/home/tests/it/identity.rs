@@ -327,25 +327,3 @@ fn a_token_written_by_hand_may_end_with_a_line_and_must_be_closed_and_usable() {
         );
     }
 }
-
-#[test]
-fn a_token_minted_by_several_at_once_is_one() {
-    let (_dir, home) = home();
-    let tokens = BackendTokens::for_backend(&home, "https://a.example");
-    let together = Barrier::new(8);
-    let minted: Vec<_> = thread::scope(|scope| {
-        let all: Vec<_> = (0..8)
-            .map(|_| {
-                scope.spawn(|| {
-                    together.wait();
-                    tokens.read_or_create(TokenName::Caller).expect("a token")
-                })
-            })
-            .collect();
-        all.into_iter()
-            .map(|one| one.join().expect("no panic"))
-            .collect()
-    });
-    assert!(minted.iter().all(|token| *token == minted[0]));
-    assert_eq!(mode(&tokens.path(TokenName::Caller)), 0o600);
-}
