@@ -20,7 +20,7 @@ use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_host::terminals::TerminalClient;
 use punie_sandbox::{ConfinementLevel, NetworkAccess, RequiredLevel, SandboxRules};
 use punie_text::output::OutputStore;
-use punie_text::output::stream_filter::UnfilteredStream;
+use punie_text::redact::Redactor;
 use punie_tool::{ToolContext, ToolRegistry};
 use serde_json::json;
 use tempfile::TempDir;
@@ -134,7 +134,7 @@ fn shell_tools(place: &TempDir, work: &Path, confinement: Confinement) -> ToolRe
     let setup = LocalTerminalSetup {
         base_env: vec![("PATH".to_owned(), path)],
         store: OutputStore::open_output_folder(&place.path().join("outputs")).expect("a store"),
-        filters: Arc::new(|| Box::new(UnfilteredStream)),
+        redactor: Redactor::default(),
         log: Arc::new(NoChildLog),
         confinement,
     };
@@ -143,7 +143,7 @@ fn shell_tools(place: &TempDir, work: &Path, confinement: Confinement) -> ToolRe
     let terminals: Arc<dyn TerminalClient> = Arc::new(terminals);
     let home = Home::open_home(&place.path().join("home")).expect("a home");
     let workspace = Workspace::open_roots(&[work.to_owned()]).expect("a workspace");
-    let redactor = punie_text::redact::Redactor::default();
+    let redactor = Redactor::default();
     let deps = ShellDeps {
         terminals,
         workspace,

@@ -31,33 +31,9 @@ use punie_host::terminals::ExitStatus;
 use punie_host::terminals::StopSequence;
 use punie_host::{ReachableFolders, Workspace};
 use punie_policy::PolicyDecision;
-use punie_text::output::{FilterFactory, StreamFilter};
-use punie_text::redact::{Masker, Redactor, Secret};
+use punie_text::redact::{Redactor, Secret};
 use punie_tool::{AliasResolver, CallIntent, IntentOutcome, ToolRegistry};
 use punie_undo::Trash;
-
-/// Creates a filter that masks secrets in streams of output.
-pub(super) fn masking_filters(redactor: &Redactor) -> FilterFactory {
-    let redactor = redactor.clone();
-    Arc::new(move || Box::new(MaskingFilter(redactor.stream_masker())))
-}
-
-struct MaskingFilter(Masker);
-
-impl StreamFilter for MaskingFilter {
-    fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
-        self.0.push(chunk, out);
-    }
-    fn finish(&mut self, out: &mut Vec<u8>) {
-        self.0.finish(out);
-    }
-    fn held_back(&self) -> &[u8] {
-        self.0.held_back()
-    }
-    fn rewritten_count(&self) -> u64 {
-        self.0.masked_count()
-    }
-}
 
 /// Judges command lines as those of Bash by the owner's rules. Who wrote them into the settings need not be asked again.
 pub(super) fn command_judge(

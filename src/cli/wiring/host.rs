@@ -366,7 +366,7 @@ fn git_dependencies(
             .map(std::path::Path::to_owned)
             .unwrap_or_default(),
         outputs: outputs.clone(),
-        filters: adapters::masking_filters(redactor),
+        redactor: redactor.clone(),
         repo_locks: git::RepoLocks::default(),
         hook_wrappers: None,
         confinement: confinement.clone(),

@@ -25,7 +25,7 @@ pub(super) fn open_terminals(
     let terminals = LocalTerminals::new(LocalTerminalSetup {
         base_env,
         store: outputs.clone(),
-        filters: adapters::masking_filters(redactor),
+        redactor: redactor.clone(),
         log: adapters::open_child_log(journal),
         confinement: confinement.clone(),
     })

@@ -3,7 +3,8 @@
 use super::git_command::GitCommand;
 use punie_core::ids::RequestId;
 use punie_text::output::terminal_text::Utf8Decoder;
-use punie_text::output::{OutputSpool, OutputStore, StreamFilter};
+use punie_text::output::{OutputSpool, OutputStore};
+use punie_text::redact::Masker;
 use punie_tool::ResultMeta;
 
 /// An output being captured.
@@ -11,7 +12,7 @@ pub(super) struct OutputCapture {
     outputs: OutputStore,
     request: RequestId,
     number: u32,
-    filter: Box<dyn StreamFilter>,
+    masker: Masker,
     masked: Vec<u8>,
     decoder: Utf8Decoder,
     /// The whole output while it is short.
@@ -57,7 +58,7 @@ impl OutputCapture {
             outputs: git.deps.outputs.clone(),
             request: git.cx.request.clone(),
             number,
-            filter: (git.deps.filters)(),
+            masker: git.deps.redactor.stream_masker(),
             masked: Vec::new(),
             decoder: Utf8Decoder::default(),
             short: Vec::new(),
@@ -73,7 +74,7 @@ impl OutputCapture {
     pub(super) fn push_chunk(&mut self, piece: &[u8]) -> (String, bool) {
         self.result.bytes += piece.len() as u64;
         self.masked.clear();
-        self.filter.push(piece, &mut self.masked);
+        self.masker.push(piece, &mut self.masked);
         self.store_masked()
     }
 
@@ -112,11 +113,11 @@ impl OutputCapture {
     /// Ends the capture. Returns the masked rest as text, and the captured output.
     pub(super) fn finish(&mut self) -> (String, CapturedOutput) {
         self.masked.clear();
-        self.filter.finish(&mut self.masked);
+        self.masker.finish(&mut self.masked);
         let (mut rest, _) = self.store_masked();
         self.decoder.finish(&mut rest);
         let mut result = std::mem::take(&mut self.result);
-        result.redactions = self.filter.rewritten_count();
+        result.redactions = self.masker.masked_count();
         result.lossy = self.decoder.replacement_count();
         if !self.long {
             result.text = Some(std::mem::take(&mut self.short));

@@ -58,7 +58,8 @@ use std::path::PathBuf;
 use punie_host::Workspace;
 use punie_host::local::confinement::Confinement;
 use punie_host::local::hook_environment::HookWrappers;
-use punie_text::output::{FilterFactory, OutputStore};
+use punie_text::output::OutputStore;
+use punie_text::redact::Redactor;
 use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
 /// The dependencies of the git tools.
@@ -72,8 +73,8 @@ pub struct GitDeps {
     pub home: PathBuf,
     /// Stores outputs that are too long for an answer.
     pub outputs: OutputStore,
-    /// Creates the filters that mask secrets in stored outputs.
-    pub filters: FilterFactory,
+    /// Masks secrets in stored outputs.
+    pub redactor: Redactor,
     /// Locks that let one call at a time change a repository.
     pub repo_locks: RepoLocks,
     /// Gives the hooks of commits the environment of commands. Without them, hooks have that of git.

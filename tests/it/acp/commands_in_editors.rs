@@ -6,7 +6,7 @@ use crate::harness::wait::wait_until;
 use punie_editor::protocol::{Error, TerminalExitStatus};
 use punie_host::TerminalClient;
 use punie_host::terminals::{CommandLaunch, CreateTerminal};
-use punie_text::output::StreamFilter;
+use punie_text::redact::{MASK, Secret};
 use punie_tool::ErrorCode;
 use punie_tool::request::CallFailure;
 use tokio_util::sync::CancellationToken;
@@ -492,33 +492,20 @@ async fn names_are_counted_over_both_kinds_and_each_finds_its_side() {
     }
 }
 
-/// Masks one word.
-struct WordMask;
-
-impl StreamFilter for WordMask {
-    fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(
-            String::from_utf8_lossy(chunk)
-                .replace("s3cret", "[masked]")
-                .as_bytes(),
-        );
-    }
-    fn finish(&mut self, _out: &mut Vec<u8>) {}
-    fn rewritten_count(&self) -> u64 {
-        1
-    }
-}
-
 #[tokio::test]
 async fn what_an_editor_prints_is_masked_cleaned_and_kept_as_what_is_printed_here() {
+    let redactor = Redactor::new([Secret::new("s3cret-value".to_owned())]);
     let (bench, fake) = (
-        EditorBench::filtered(Arc::new(|| Box::new(WordMask))),
+        EditorBench::masking(redactor),
         Arc::new(FakeClient::default()),
     );
     let _turn = bench.attach(&fake, client_capabilities(false, false, true));
-    fake.prepare("\u{1b}[31mred\u{1b}[0m s3cret\n", Some(exit_status(0)));
+    fake.prepare(
+        "\u{1b}[31mred\u{1b}[0m s3cret-value\n",
+        Some(exit_status(0)),
+    );
     let reply = bench.ok("Bash", json!({"command": "x"})).await;
-    assert_eq!(tools::reply_text(&reply), "red [masked]");
+    assert_eq!(tools::reply_text(&reply), format!("red {MASK}"));
     assert_eq!(reply.meta.redactions, Some(1));
     fake.prepare(&"a long line of it\n".repeat(9_000), Some(exit_status(0)));
     let reply = bench

@@ -28,9 +28,8 @@ use punie_host::local::child_log::NoChildLog;
 use punie_host::local::confinement::Confinement;
 use punie_host::local::local_files::LocalFiles;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
-use punie_text::output::FilterFactory;
 use punie_text::output::OutputStore;
-use punie_text::output::stream_filter::UnfilteredStream;
+use punie_text::redact::Redactor;
 use punie_tool::{
     CallObserver, CallView, ObservedCall, ToolContext, ToolError, ToolRegistry, ToolReply,
 };
@@ -53,10 +52,10 @@ struct EditorBench {
 
 impl EditorBench {
     fn new() -> Self {
-        Self::filtered(Arc::new(|| Box::new(UnfilteredStream)))
+        Self::masking(Redactor::default())
     }
 
-    fn filtered(filters: FilterFactory) -> Self {
+    fn masking(redactor: Redactor) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let base = std::fs::canonicalize(dir.path()).expect("it is there");
         let root = base.join("work");
@@ -66,7 +65,7 @@ impl EditorBench {
         let overlay = EditorOverlay::new(
             editors.clone(),
             LocalFiles::new(),
-            local_terminals(&base, filters),
+            local_terminals(&base, redactor),
             base.join("scripts"),
         );
         let client = Arc::new(overlay.clone());
@@ -82,7 +81,7 @@ impl EditorBench {
                 shells: Arc::default(),
                 apps: client.clone(),
                 home: Home::open_home(&base.join("home")).expect("a home"),
-                redactor: punie_text::redact::Redactor::default(),
+                redactor: Redactor::default(),
                 command_rules: String::new(),
                 apps_obstacle: None,
             }),
@@ -201,7 +200,7 @@ impl EditorBench {
     }
 }
 
-fn local_terminals(base: &Path, filters: FilterFactory) -> LocalTerminals {
+fn local_terminals(base: &Path, redactor: Redactor) -> LocalTerminals {
     let store = OutputStore::open_output_folder(&base.join("outputs")).expect("a store");
     let base_env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/")];
     let base_env = base_env
@@ -210,7 +209,7 @@ fn local_terminals(base: &Path, filters: FilterFactory) -> LocalTerminals {
     LocalTerminals::new(LocalTerminalSetup {
         base_env,
         store,
-        filters,
+        redactor,
         log: Arc::new(NoChildLog),
         confinement: Confinement::default(),
     })

@@ -17,7 +17,6 @@ use punie_host::local::local_files::LocalFiles;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_signals::{Category, SignalPlaces, System};
 use punie_text::output::OutputStore;
-use punie_text::output::stream_filter::UnfilteredStream;
 use punie_text::redact::Redactor;
 use punie_tool::ToolRegistry;
 use tempfile::TempDir;
@@ -46,7 +45,7 @@ fn assemble_tools(is_switched_on: bool) -> AllTools {
     let terminals = LocalTerminals::new(LocalTerminalSetup {
         base_env: Vec::new(),
         store: outputs.clone(),
-        filters: Arc::new(|| Box::new(UnfilteredStream)),
+        redactor: Redactor::default(),
         log: Arc::new(NoChildLog),
         confinement: punie_host::local::confinement::Confinement::default(),
     })
@@ -100,7 +99,7 @@ fn assemble_tools(is_switched_on: bool) -> AllTools {
             search_path: String::new(),
             home: folders.path().to_owned(),
             outputs: outputs.clone(),
-            filters: Arc::new(|| Box::new(UnfilteredStream)),
+            redactor: Redactor::default(),
             repo_locks: git::RepoLocks::default(),
             hook_wrappers: None,
             confinement: punie_host::local::confinement::Confinement::default(),

@@ -42,7 +42,6 @@ use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_host::terminals::TerminalClient;
 use punie_sandbox::{NetworkAccess, RequiredLevel, SandboxRules};
 use punie_text::output::OutputStore;
-use punie_text::output::stream_filter::UnfilteredStream;
 use punie_text::redact::Redactor;
 use punie_tool::request::ToolReply;
 use punie_tool::{ToolError, ToolRegistry};
@@ -134,7 +133,7 @@ impl HostileFixture {
             .chain(variables.iter().cloned())
             .collect(),
             store: store.clone(),
-            filters: Arc::new(|| Box::new(UnfilteredStream)),
+            redactor: Redactor::default(),
             log: Arc::new(NoChildLog),
             confinement: confinement.clone(),
         })
@@ -149,7 +148,7 @@ impl HostileFixture {
             search_path: path,
             home: root.join("user"),
             outputs: store,
-            filters: Arc::new(|| Box::new(UnfilteredStream)),
+            redactor: Redactor::default(),
             repo_locks: git::RepoLocks::default(),
             hook_wrappers: Some(wrappers.expect("installed")),
             confinement: confinement.clone(),

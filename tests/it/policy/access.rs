@@ -11,7 +11,7 @@ use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_host::permission::{GatePolicy, PermissionGate};
 use punie_host::{RawPath, Workspace};
 use punie_text::output::OutputStore;
-use punie_text::output::stream_filter::UnfilteredStream;
+use punie_text::redact::Redactor;
 use punie_tool::{
     CallGate, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolRegistry,
     ToolSet,
@@ -58,7 +58,7 @@ async fn a_tool_with_an_odd_path_argument_is_denied_by_a_rule_about_paths() {
     let terminals = LocalTerminals::new(LocalTerminalSetup {
         base_env: Vec::new(),
         store: OutputStore::open_output_folder(&home.outputs_dir()).expect("a store"),
-        filters: Arc::new(|| Box::new(UnfilteredStream)),
+        redactor: Redactor::default(),
         log: Arc::new(NoChildLog),
         confinement: Confinement::default(),
     })

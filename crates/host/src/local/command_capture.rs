@@ -9,14 +9,13 @@ use super::recent_output::RecentOutput;
 use crate::terminals::{TerminalOutput, WindowSize};
 use punie_text::output::terminal_screen::{DrawingStart, TerminalScreen, find_drawing};
 use punie_text::output::terminal_text::{TerminalTextCleaner, Utf8Decoder, clean_terminal_text};
-use punie_text::output::{
-    BinaryRun, FilterFactory, HeadTail, OutputHandle, StreamFilter, TextBudget, find_binary_data,
-};
+use punie_text::output::{BinaryRun, HeadTail, OutputHandle, TextBudget, find_binary_data};
+use punie_text::redact::{Masker, Redactor};
 
 pub(super) struct CaptureOptions {
     pub location: OutputLocation,
-    /// Creates the filters that mask secrets.
-    pub filters: FilterFactory,
+    /// Masks secrets.
+    pub redactor: Redactor,
     pub budget: TextBudget,
     /// Keeps escape sequences and progress lines.
     pub raw: bool,
@@ -27,8 +26,8 @@ pub(super) struct CaptureOptions {
 /// One command's output, in memory that does not grow with it.
 pub(super) struct CommandCapture {
     location: OutputLocation,
-    filters: FilterFactory,
-    filter: Box<dyn StreamFilter>,
+    redactor: Redactor,
+    masker: Masker,
     disk_copy: DiskCopy,
     decoder: Utf8Decoder,
     cleaner: Option<TerminalTextCleaner>,
@@ -59,15 +58,15 @@ impl CommandCapture {
     pub fn new(source: CaptureOptions) -> Self {
         let CaptureOptions {
             location,
-            filters,
+            redactor,
             budget,
             raw,
             window,
         } = source;
         Self {
             location,
-            filter: filters(),
-            filters,
+            masker: redactor.stream_masker(),
+            redactor,
             disk_copy: DiskCopy::NotBegun,
             decoder: Utf8Decoder::default(),
             cleaner: (!raw).then(TerminalTextCleaner::default),
@@ -117,7 +116,7 @@ impl CommandCapture {
     pub fn push_bytes(&mut self, chunk: &[u8]) {
         let mut masked = std::mem::take(&mut self.masked);
         masked.clear();
-        self.filter.push(chunk, &mut masked);
+        self.masker.push(chunk, &mut masked);
         self.process_masked(&masked);
         self.masked = masked;
     }
@@ -130,7 +129,7 @@ impl CommandCapture {
     /// Ends the output: releases the text that was held back.
     pub fn finish(&mut self) {
         let mut masked = Vec::new();
-        self.filter.finish(&mut masked);
+        self.masker.finish(&mut masked);
         self.process_masked(&masked);
         self.close_binary_run();
         self.flush_text();
@@ -179,7 +178,7 @@ impl CommandCapture {
             cursor,
             handle,
             lossy_chars: self.decoder.replacement_count(),
-            redactions: self.filter.rewritten_count() + self.drawn_secrets,
+            redactions: self.masker.masked_count() + self.drawn_secrets,
             cut_short: self.disk_copy.cut_short_reason().map(str::to_owned),
             held_back,
             ..TerminalOutput::default()
@@ -195,7 +194,7 @@ impl CommandCapture {
             let text = binary_placeholder(&self.binary) + "\n" + &tail;
             return (text.trim_end().to_owned(), 0);
         }
-        let held = String::from_utf8_lossy(self.filter.held_back());
+        let held = String::from_utf8_lossy(self.masker.held_back());
         let visible = clean_terminal_text(&held);
         if self.screen.is_some() {
             let hidden = if self.drawn_ahead == held {
@@ -347,7 +346,7 @@ impl CommandCapture {
     /// Records the current screen. Text too short to reveal a secret is drawn although it is held back, because the
     /// screen would lack it for as long as it stays.
     fn refresh_screen(&mut self) {
-        let held = String::from_utf8_lossy(self.filter.held_back()).into_owned();
+        let held = String::from_utf8_lossy(self.masker.held_back()).into_owned();
         if self.screen.is_some()
             && self.drawn_ahead.is_empty()
             && is_too_short_for_secret(&clean_terminal_text(&held))
@@ -367,10 +366,10 @@ impl CommandCapture {
 
     /// Masks text from the screen: cursor movements may assemble a secret that no byte stream contained.
     fn mask_drawn_text(&mut self, text: &str) -> String {
-        let (mut filter, mut masked) = ((self.filters)(), Vec::new());
-        filter.push(text.as_bytes(), &mut masked);
-        filter.finish(&mut masked);
-        self.drawn_secrets = self.drawn_secrets.max(filter.rewritten_count());
-        String::from_utf8_lossy(&masked).into_owned()
+        let (mut masker, mut shown) = (self.redactor.stream_masker(), Vec::new());
+        masker.push(text.as_bytes(), &mut shown);
+        masker.finish(&mut shown);
+        self.drawn_secrets = self.drawn_secrets.max(masker.masked_count());
+        String::from_utf8_lossy(&shown).into_owned()
     }
 }

@@ -115,7 +115,7 @@ mod tests {
     use std::sync::Arc;
 
     use punie_text::output::OutputStore;
-    use punie_text::output::stream_filter::UnfilteredStream;
+    use punie_text::redact::Redactor;
 
     use super::*;
     use crate::local::child_log::NoChildLog;
@@ -131,7 +131,7 @@ mod tests {
         let setup = LocalTerminalSetup {
             base_env: Vec::new(),
             store: OutputStore::open_output_folder(&top.join("outputs")).expect("a store"),
-            filters: Arc::new(|| Box::new(UnfilteredStream)),
+            redactor: Redactor::default(),
             log: Arc::new(NoChildLog),
             confinement: Confinement::default(),
         };

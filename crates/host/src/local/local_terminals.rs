@@ -29,7 +29,8 @@ use crate::terminals::{
     TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes, WindowSize,
 };
 use punie_core::ids::RequestId;
-use punie_text::output::{FilterFactory, OutputStore, TextBudget};
+use punie_text::output::{OutputStore, TextBudget};
+use punie_text::redact::Redactor;
 use punie_tool::ToolError;
 
 /// The time to read the rest of the output of killed processes.
@@ -41,8 +42,8 @@ pub struct LocalTerminalSetup {
     pub base_env: Vec<(String, String)>,
     /// The store of outputs.
     pub store: OutputStore,
-    /// Creates the filters that mask secrets in them.
-    pub filters: FilterFactory,
+    /// Masks secrets in them.
+    pub redactor: Redactor,
     /// Records every process.
     pub log: Arc<dyn ChildLog>,
     /// The confinement of commands.
@@ -181,10 +182,9 @@ impl LocalTerminals {
         raw: bool,
         window: Option<WindowSize>,
     ) -> CommandCapture {
-        let filters = Arc::clone(&self.shared.setup.filters);
         CommandCapture::new(CaptureOptions {
             location,
-            filters,
+            redactor: self.shared.setup.redactor.clone(),
             budget,
             raw,
             window,

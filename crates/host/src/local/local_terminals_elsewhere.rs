@@ -12,7 +12,8 @@ use crate::terminals::{
     CommandTrace, CreateTerminal, OpenTerminal, OutputQuery, StopReport, StopSequence,
     TerminalClient, TerminalExit, TerminalId, TerminalInput, TerminalOutput, TypedBytes,
 };
-use punie_text::output::{FilterFactory, OutputStore};
+use punie_text::output::OutputStore;
+use punie_text::redact::Redactor;
 use punie_tool::{ErrorCode, ToolError};
 
 /// The parts that this machine's terminals would need.
@@ -20,8 +21,8 @@ pub struct LocalTerminalSetup {
     /// The runner's own environment.
     pub base_env: Vec<(String, String)>,
     pub store: OutputStore,
-    /// Creates the filters that mask secrets in them.
-    pub filters: FilterFactory,
+    /// Masks secrets in them.
+    pub redactor: Redactor,
     /// Records every process.
     pub log: Arc<dyn ChildLog>,
     /// The confinement of commands.

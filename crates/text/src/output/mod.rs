@@ -21,7 +21,6 @@ mod sparse_file;
 mod spool;
 mod stored_line_indexes;
 mod stored_output;
-pub mod stream_filter;
 pub mod terminal_screen;
 pub mod terminal_text;
 pub mod text_budget;
@@ -39,5 +38,4 @@ pub use spool::OutputSpool;
 pub use stored_output::{
     OutputLine, OutputPage, OutputReadStop, OutputTotals, OutputWindow, StoredOutput,
 };
-pub use stream_filter::{FilterFactory, StreamFilter};
 pub use text_budget::{ClippedText, TextBudget};

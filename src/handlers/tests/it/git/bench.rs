@@ -16,7 +16,6 @@ use punie_host::local::hook_environment::HookWrappers;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
 use punie_host::terminals::TerminalClient;
 use punie_text::output::OutputStore;
-use punie_text::output::stream_filter::UnfilteredStream;
 use punie_text::redact::Redactor;
 use punie_tool::request::{ErrorCode, ToolReply};
 use punie_tool::{ToolContext, ToolError, ToolRegistry};
@@ -261,7 +260,7 @@ pub fn tools_in(
         search_path: search_path.to_owned(),
         home: home.to_owned(),
         outputs: outputs.clone(),
-        filters: Arc::new(|| Box::new(UnfilteredStream)),
+        redactor: Redactor::default(),
         repo_locks: RepoLocks::default(),
         hook_wrappers: Some(wrappers.expect("installed")),
         confinement: Confinement::default(),
@@ -285,7 +284,7 @@ fn local_terminals(home: &Path, search_path: &str, store: &OutputStore) -> Local
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec(),
         store: store.clone(),
-        filters: Arc::new(|| Box::new(UnfilteredStream)),
+        redactor: Redactor::default(),
         log: Arc::new(NoChildLog),
         confinement: Confinement::default(),
     };

@@ -48,7 +48,7 @@ async fn the_login_shell_is_asked_once_and_its_chatter_ignored() {
     base.retain(|(name, _)| name != "HOME");
     base.push(("HOME".to_owned(), home.path().display().to_string()));
     base.push(("SHELL".to_owned(), "/bin/bash".to_owned()));
-    let bench = Bench::with(base, plain(), Arc::new(NoChildLog));
+    let bench = Bench::with(base, Arc::new(NoChildLog));
     assert_eq!(
         bench.bash("echo $GOPATH-$AWS_REGION").await.0,
         "/from/profile-"
@@ -69,7 +69,7 @@ async fn a_profile_that_hangs_does_not_hold_commands_up_for_ever() {
         base()[..1].to_vec(),
     ]
     .concat();
-    let bench = Bench::with(base, plain(), Arc::new(NoChildLog));
+    let bench = Bench::with(base, Arc::new(NoChildLog));
     assert_eq!(bench.bash("echo $GOPATH").await.0, "/own");
 }
 

@@ -1,6 +1,6 @@
 //! Shells in the background: left there, sent there, followed and ended.
 
-use punie_text::redact::{MASK, Masker, Redactor, Secret};
+use punie_text::redact::MASK;
 
 use super::*;
 
@@ -217,29 +217,9 @@ async fn a_prompt_is_new_once_and_then_waited_on() {
         .await;
 }
 
-/// Masks as the runner does.
-pub(super) struct Masking(pub(super) Masker);
-
-impl StreamFilter for Masking {
-    fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
-        self.0.push(chunk, out);
-    }
-    fn finish(&mut self, out: &mut Vec<u8>) {
-        self.0.finish(out);
-    }
-    fn held_back(&self) -> &[u8] {
-        self.0.held_back()
-    }
-    fn rewritten_count(&self) -> u64 {
-        self.0.masked_count()
-    }
-}
-
 #[tokio::test]
 async fn what_may_become_a_secret_is_shown_while_it_is_short_and_then_said_to_be_held_back() {
-    let redactor = Redactor::new([Secret::new("t0p-secret-value".to_owned())]);
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream_masker())));
-    let bench = Bench::with(base(), filters, Arc::new(NoChildLog));
+    let bench = Bench::masking("t0p-secret-value");
     let checkpoint = Checkpoint::open().await;
     let command = format!(
         "printf prompt; {}; echo 1 >&9; read -u 9; printf 0p-s; read -u 9; echo ecret-value",
@@ -272,9 +252,7 @@ async fn what_may_become_a_secret_is_shown_while_it_is_short_and_then_said_to_be
 #[tokio::test]
 async fn an_escape_sequence_after_a_prompt_is_not_held_back() {
     // The last letter of a colour's sequence begins a value.
-    let redactor = Redactor::new([Secret::new("m0nkey-business-42".to_owned())]);
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream_masker())));
-    let bench = Bench::with(base(), filters, Arc::new(NoChildLog));
+    let bench = Bench::masking("m0nkey-business-42");
     let checkpoint = Checkpoint::open().await;
     let command = format!(
         "printf '\\e[32m$ \\e[0m'; {}; echo 1 >&9; read -u 9; printf '0nkey-bus\\e[32m$ \\e[0mm0nkey\\e[0m-business-42'",

@@ -9,7 +9,7 @@ use super::*;
 use crate::harness::wait::with_enough_time;
 
 fn small(limits: OutputLimits) -> Bench {
-    Bench::keeping(limits, base(), plain(), Arc::new(NoChildLog))
+    Bench::keeping(limits)
 }
 
 fn printing(bytes: u32) -> String {

@@ -37,9 +37,8 @@ use punie_host::terminals::{
     CommandLaunch, CreateTerminal, ExitStatus, StopSignal, TerminalClient,
 };
 use punie_host::{TerminalId, Workspace};
-use punie_text::output::stream_filter::UnfilteredStream;
-use punie_text::output::{FilterFactory, OutputLimits, OutputStore, StreamFilter};
-use punie_text::redact::Redactor;
+use punie_text::output::{OutputLimits, OutputStore};
+use punie_text::redact::{Redactor, Secret};
 use punie_tool::request::{CallFailure, ErrorCode, ResultMeta, ToolReply};
 use punie_tool::{ToolContext, ToolError, ToolRegistry};
 use serde_json::{Value, json};
@@ -59,10 +58,6 @@ pub(crate) struct Bench {
     home: TempDir,
 }
 
-fn plain() -> FilterFactory {
-    Arc::new(|| Box::new(UnfilteredStream))
-}
-
 fn base() -> Vec<(String, String)> {
     let entries = [
         ("PATH", "/usr/local/bin:/usr/bin:/bin"),
@@ -77,32 +72,23 @@ fn base() -> Vec<(String, String)> {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        Self::with(base(), plain(), Arc::new(NoChildLog))
+        Self::with(base(), Arc::new(NoChildLog))
     }
 
-    fn with(
-        base_env: Vec<(String, String)>,
-        filters: FilterFactory,
-        log: Arc<dyn ChildLog>,
-    ) -> Self {
-        Self::keeping(OutputLimits::default(), base_env, filters, log)
+    fn with(base_env: Vec<(String, String)>, log: Arc<dyn ChildLog>) -> Self {
+        Self::whole(OutputLimits::default(), base_env, log, Redactor::default())
     }
 
-    fn keeping(
-        limits: OutputLimits,
-        base_env: Vec<(String, String)>,
-        filters: FilterFactory,
-        log: Arc<dyn ChildLog>,
-    ) -> Self {
-        Self::whole(limits, base_env, filters, log, Redactor::default())
+    fn keeping(limits: OutputLimits) -> Self {
+        Self::whole(limits, base(), Arc::new(NoChildLog), Redactor::default())
     }
 
-    /// With these filters, and the redactor behind them.
-    fn masking(filters: FilterFactory, redactor: Redactor) -> Self {
+    /// With one secret, which is masked.
+    fn masking(secret: &str) -> Self {
+        let redactor = Redactor::new([Secret::new(secret.to_owned())]);
         Self::whole(
             OutputLimits::default(),
             base(),
-            filters,
             Arc::new(NoChildLog),
             redactor,
         )
@@ -111,7 +97,6 @@ impl Bench {
     fn whole(
         limits: OutputLimits,
         base_env: Vec<(String, String)>,
-        filters: FilterFactory,
         log: Arc<dyn ChildLog>,
         redactor: Redactor,
     ) -> Self {
@@ -127,7 +112,7 @@ impl Bench {
         let terminals = LocalTerminals::new(LocalTerminalSetup {
             base_env,
             store,
-            filters,
+            redactor: redactor.clone(),
             log,
             confinement: Confinement::default(),
         })

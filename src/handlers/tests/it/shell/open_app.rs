@@ -21,7 +21,7 @@ fn with_programs(entries: &[(&str, &str)]) -> (Bench, TempDir) {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
     );
-    (Bench::with(base, plain(), Arc::new(NoChildLog)), programs)
+    (Bench::with(base, Arc::new(NoChildLog)), programs)
 }
 
 /// What the command of an application looks like that reports what it got, and goes on until it is told to end.
@@ -198,7 +198,7 @@ async fn what_is_missing_is_said_honestly() {
         ("PATH".to_owned(), "/no/such/folder".to_owned()),
         ("DISPLAY".to_owned(), ":7".to_owned()),
     ];
-    let bench = Bench::with(none, plain(), Arc::new(NoChildLog));
+    let bench = Bench::with(none, Arc::new(NoChildLog));
     std::fs::write(bench.workspace.path().join("report.txt"), "x").expect("a file");
     let refused = bench
         .call("OpenApp", json!({"app": "report.txt"}))

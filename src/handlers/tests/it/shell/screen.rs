@@ -1,8 +1,7 @@
 //! Programs that draw on a terminal: their screen is shown as a person would see it.
 
-use punie_text::redact::{MASK, Redactor, Secret};
+use punie_text::redact::MASK;
 
-use super::background::Masking;
 use super::*;
 
 /// Starts a command with a small terminal and waits until its screen shows this.
@@ -94,16 +93,9 @@ async fn plain_lines_at_a_terminal_are_shown_as_they_came() {
     );
 }
 
-/// A bench that masks this secret.
-fn masking(secret: &str) -> Bench {
-    let redactor = Redactor::new([Secret::new(secret.to_owned())]);
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream_masker())));
-    Bench::with(base(), filters, Arc::new(NoChildLog))
-}
-
 #[tokio::test]
 async fn a_secret_that_is_put_together_on_the_screen_is_masked() {
-    let bench = masking("t0p-secret-value");
+    let bench = Bench::masking("t0p-secret-value");
     let command = r"printf '\033[2J\033[1;9Hret-value\033[1;1Ht0p-sec\033[2;1Hready\033[1;8H-\033[1;7Hcret-value'; sleep 600";
     let screen = shown(&bench, &command.replace("t0p-sec", "t0p-se"), "ready").await;
     assert!(
@@ -158,7 +150,7 @@ async fn real_programs_are_shown_by_their_screens() {
 
 #[tokio::test]
 async fn the_end_of_a_screen_is_shown_though_a_secret_may_begin_there() {
-    let bench = masking("6-and-more-of-it");
+    let bench = Bench::masking("6-and-more-of-it");
     let command = r"stty -echo; printf '\033[H\033[2JTotal: 126'; read -r line; printf -- '-and-more-of-it\033[2;1Hdone'; sleep 600";
     let screen = shown(&bench, command, "Total: 126").await;
     assert!(!screen.contains("held back"), "{screen}");

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use punie_home::SecretStore;
-use punie_text::redact::{MASK, Redactor, Secret};
+use punie_text::redact::MASK;
 
-use super::background::Masking;
 use super::*;
 
 const KEY: &str = "mail-key-0123456789";
@@ -13,10 +12,7 @@ const TOKEN: &str = "file-token-9876543210";
 
 /// A bench with a skill that mounts two secrets, which the owner keeps.
 fn with_secrets() -> Bench {
-    let redactor = Redactor::default();
-    let known = redactor.clone();
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(known.stream_masker())));
-    let bench = Bench::masking(filters, redactor);
+    let bench = Bench::new();
     skill(
         &bench,
         "mailing",

@@ -173,7 +173,7 @@ async fn a_call_that_is_dropped_leaves_nothing_running() {
 async fn what_a_former_life_left_is_ended_and_a_stranger_never() {
     let (started, mut starts) = mpsc::unbounded_channel();
     let (ended, mut ends) = mpsc::unbounded_channel();
-    let bench = Bench::with(base(), plain(), Arc::new(Notes { started, ended }));
+    let bench = Bench::with(base(), Arc::new(Notes { started, ended }));
     let id = start(&bench, "setsid sleep 60 & sleep 61").await;
     let (request, identity) = within(starts.recv()).await.expect("told");
     assert!(identity.is_alive());

@@ -1,8 +1,7 @@
 //! WriteShell: typing at a command's terminal.
 
-use punie_text::redact::{MASK, Redactor, Secret};
+use punie_text::redact::MASK;
 
-use super::background::Masking;
 use super::*;
 use crate::harness::wait::with_enough_time;
 
@@ -161,9 +160,7 @@ async fn a_command_that_waits_for_input_is_said_to() {
 
 #[tokio::test]
 async fn the_echo_of_a_secret_is_masked() {
-    let redactor = Redactor::new([Secret::new("t0p-secret-value".to_owned())]);
-    let filters: FilterFactory = Arc::new(move || Box::new(Masking(redactor.stream_masker())));
-    let bench = Bench::with(base(), filters, Arc::new(NoChildLog));
+    let bench = Bench::masking("t0p-secret-value");
     started(
         &bench,
         "echo ready; read line; echo got it; sleep 60",
