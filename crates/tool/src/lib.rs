@@ -63,7 +63,7 @@ pub use observer::{
     CallEnding, CallFollower, CallObserver, CallView, ChoiceFuture, DecisionFuture, FollowerChoice,
     NoObserver, ObservedCall, ObserverDecision, advice_when_stopped,
 };
-pub use people_fields::{AliasResolver, PeopleField};
+pub use people_fields::PeopleField;
 pub use registry::{DuplicateToolName, ToolRegistry};
 pub use schema_arguments::{SchemaArgument, list_arguments};
 pub use tool_context::ToolContext;

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::{ToolSpec, decode};
+use punie_text::redact::Redactor;
 
 /// The kinds of argument fields in which aliases of people are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,28 +27,13 @@ impl PeopleField {
     }
 }
 
-/// Resolves aliases of people by the owner's identity map.
-pub trait AliasResolver: Send + Sync {
-    /// Loads the map if it changed. An error is a text for the model: there is a map, and it cannot be read.
-    ///
-    /// # Errors
-    /// As above.
-    fn check_map(&self) -> Result<(), String>;
-    /// Returns whether there may be an alias in a text, also an escaped one in JSON.
-    fn may_have_alias(&self, text: &str) -> bool;
-    /// Replaces aliases by what the owner wrote.
-    fn resolve_text<'t>(&self, text: &'t str) -> Cow<'t, str>;
-    /// Replaces aliases in a regular expression by expressions for what the owner wrote.
-    fn resolve_pattern<'t>(&self, pattern: &'t str) -> Cow<'t, str>;
-}
-
 /// Returns the arguments with the aliases resolved in the tool's declared fields.
 pub(super) fn resolve_arguments<'t>(
     spec: &ToolSpec,
     args: &'t str,
-    aliases: &dyn AliasResolver,
+    redactor: &Redactor,
 ) -> Cow<'t, str> {
-    if spec.people_fields.is_empty() || !aliases.may_have_alias(args) {
+    if spec.people_fields.is_empty() || !redactor.may_have_alias(args) {
         return Cow::Borrowed(args);
     }
     // Arguments that cannot be decoded are refused later, with the reason.
@@ -57,12 +43,12 @@ pub(super) fn resolve_arguments<'t>(
         return Cow::Borrowed(args);
     };
     for field in spec.people_fields {
-        resolve_field(&mut map, *field, aliases);
+        resolve_field(&mut map, *field, redactor);
     }
     Cow::Owned(Value::Object(map).to_string())
 }
 
-fn resolve_field(map: &mut Map<String, Value>, field: PeopleField, aliases: &dyn AliasResolver) {
+fn resolve_field(map: &mut Map<String, Value>, field: PeopleField, redactor: &Redactor) {
     let is_literal = match field {
         PeopleField::Pattern(_, literal) => map.get(literal) == Some(&Value::Bool(true)),
         PeopleField::Text(_) | PeopleField::Patch(_) => false,
@@ -70,12 +56,14 @@ fn resolve_field(map: &mut Map<String, Value>, field: PeopleField, aliases: &dyn
     let Some(value) = map.get_mut(field.name()) else {
         return;
     };
-    let plain = |text: &str| aliases.resolve_text(text).into_owned();
+    let plain = |text: &str| redactor.resolve_aliases(text).into_owned();
     match field {
         PeopleField::Text(_) => change_texts(value, &plain),
         PeopleField::Pattern(..) if is_literal => change_texts(value, &plain),
         PeopleField::Pattern(..) => {
-            change_texts(value, &|text| aliases.resolve_pattern(text).into_owned());
+            change_texts(value, &|text| {
+                redactor.resolve_in_pattern(text).into_owned()
+            });
         }
         PeopleField::Patch(_) => change_texts(value, &|text| resolve_patch(text, &plain)),
     }

@@ -11,10 +11,11 @@ use tokio::sync::watch;
 use super::call_subject::describe_subject;
 use super::dynamic_tools::{DynamicTools, ToolRegistration};
 use super::{
-    AliasResolver, BeforeImages, CallDescription, CallTitle, ReadyCall, ToolEntry, ToolError,
-    ToolProfile, ToolSpec, decode,
+    BeforeImages, CallDescription, CallTitle, ReadyCall, ToolEntry, ToolError, ToolProfile,
+    ToolSpec, decode,
 };
 use crate::request::{ErrorCode, ResultMeta, ToolEffect};
+use punie_text::redact::Redactor;
 
 /// Two tools have the same name; detected at start.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +27,8 @@ pub struct ToolRegistry {
     own: BTreeMap<Cow<'static, str>, Arc<ToolEntry>>,
     dynamic_tools: Arc<DynamicTools>,
     before_images: Option<Arc<dyn BeforeImages>>,
-    aliases: Option<Arc<dyn AliasResolver>>,
+    /// Resolves aliases of people in arguments.
+    redactor: Redactor,
     profile: ToolProfile,
 }
 
@@ -49,7 +51,7 @@ impl ToolRegistry {
             own,
             dynamic_tools: Arc::default(),
             before_images: None,
-            aliases: None,
+            redactor: Redactor::default(),
             profile: ToolProfile::All,
         })
     }
@@ -67,11 +69,11 @@ impl ToolRegistry {
 
     /// Resolves aliases of people in arguments, and refuses calls while the identity map cannot be read.
     #[must_use]
-    pub fn with_aliases(mut self, aliases: &Arc<dyn AliasResolver>) -> Self {
+    pub fn with_aliases(mut self, redactor: &Redactor) -> Self {
         for entry in self.own.values_mut().filter_map(Arc::get_mut) {
-            entry.set_aliases(Arc::clone(aliases));
+            entry.set_aliases(redactor.clone());
         }
-        self.aliases = Some(Arc::clone(aliases));
+        self.redactor = redactor.clone();
         self
     }
 
@@ -190,9 +192,8 @@ impl ToolRegistry {
                 .filter(|entry| entry.tool_spec().runs_here());
             here.for_each(|entry| entry.set_before_images(Arc::clone(images)));
         }
-        if let Some(aliases) = &self.aliases {
-            let all = entries.iter_mut();
-            all.for_each(|entry| entry.set_aliases(Arc::clone(aliases)));
+        for entry in &mut entries {
+            entry.set_aliases(self.redactor.clone());
         }
         self.dynamic_tools.register_group(entries)
     }

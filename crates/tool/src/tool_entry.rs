@@ -9,12 +9,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{
-    AliasResolver, BeforeImages, CallBeforeImages, CallDescription, DeclaredAccess, DecodedCall,
-    Tool, ToolContext, ToolError, ToolSpec, decode, people_fields, schema_words,
+    BeforeImages, CallBeforeImages, CallDescription, DeclaredAccess, DecodedCall, Tool,
+    ToolContext, ToolError, ToolSpec, decode, people_fields, schema_words,
 };
 use crate::request::{ErrorCode, RequestSession, ToolEffect, ToolReply};
 use punie_core::ids::RequestId;
 use punie_text::output::OutputStore;
+use punie_text::redact::Redactor;
 
 /// The dependencies of a domain's tools.
 pub trait ToolDeps: Clone + Send + Sync + 'static {
@@ -94,7 +95,7 @@ impl<D: ToolDeps> ToolSet<D> {
             decode: Box::new(decode),
             describe,
             before_images: None,
-            aliases: None,
+            redactor: Redactor::default(),
         });
         self
     }
@@ -140,7 +141,7 @@ pub struct ToolEntry {
     /// Stores before-images for its calls.
     before_images: Option<Arc<dyn BeforeImages>>,
     /// Resolves aliases of people in its arguments.
-    aliases: Option<Arc<dyn AliasResolver>>,
+    redactor: Redactor,
 }
 
 impl ToolEntry {
@@ -205,7 +206,7 @@ impl ToolEntry {
             decode,
             describe: |_, _| None,
             before_images: None,
-            aliases: None,
+            redactor: Redactor::default(),
         }
     }
 
@@ -231,15 +232,12 @@ impl ToolEntry {
 
     /// Returns the arguments with aliases of people resolved where the tool declares it.
     pub fn real_arguments<'t>(&self, args: &'t str) -> Cow<'t, str> {
-        match &self.aliases {
-            Some(aliases) => people_fields::resolve_arguments(&self.spec, args, aliases.as_ref()),
-            None => Cow::Borrowed(args),
-        }
+        people_fields::resolve_arguments(&self.spec, args, &self.redactor)
     }
 
     /// Resolves aliases of people in its arguments from now on.
-    pub(super) fn set_aliases(&mut self, aliases: Arc<dyn AliasResolver>) {
-        self.aliases = Some(aliases);
+    pub(super) fn set_aliases(&mut self, redactor: Redactor) {
+        self.redactor = redactor;
     }
 
     /// Decodes the arguments, without any effect.
@@ -247,9 +245,9 @@ impl ToolEntry {
     /// # Errors
     /// `invalid_args`, with the key, the expected value and the known keys.
     pub fn decode_call(&self, args: &str) -> Result<ReadyCall, ToolError> {
-        if let Some(aliases) = &self.aliases {
-            let unreadable = |why| ToolError::new(ErrorCode::PermissionDenied, why);
-            aliases.check_map().map_err(unreadable)?;
+        self.redactor.refresh_people();
+        if let Some(why) = self.redactor.people_obstacle() {
+            return Err(ToolError::new(ErrorCode::PermissionDenied, why));
         }
         let mut ready = (self.decode)(&self.spec, &self.real_arguments(args))?;
         ready.keeping = self

@@ -1,7 +1,6 @@
 //! Adapters between modules that do not depend on each other: each implements a trait of one module with a type of
 //! another.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, UNIX_EPOCH};
@@ -32,7 +31,7 @@ use punie_host::terminals::StopSequence;
 use punie_host::{ReachableFolders, Workspace};
 use punie_policy::PolicyDecision;
 use punie_text::redact::{Redactor, Secret};
-use punie_tool::{AliasResolver, CallIntent, IntentOutcome, ToolRegistry};
+use punie_tool::{CallIntent, IntentOutcome, ToolRegistry};
 use punie_undo::Trash;
 
 /// Judges command lines as those of Bash by the owner's rules. Who wrote them into the settings need not be asked again.
@@ -63,29 +62,6 @@ pub(super) fn command_judge(
             }
         })
     })
-}
-
-/// Resolves aliases of people in arguments by the redactor's identity map.
-pub(super) fn alias_resolver(redactor: &Redactor) -> Arc<dyn AliasResolver> {
-    Arc::new(RedactorAliases(redactor.clone()))
-}
-
-struct RedactorAliases(Redactor);
-
-impl AliasResolver for RedactorAliases {
-    fn check_map(&self) -> Result<(), String> {
-        self.0.refresh_people();
-        self.0.people_obstacle().map_or(Ok(()), Err)
-    }
-    fn may_have_alias(&self, text: &str) -> bool {
-        self.0.may_have_alias(text)
-    }
-    fn resolve_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.0.resolve_aliases(text)
-    }
-    fn resolve_pattern<'t>(&self, pattern: &'t str) -> Cow<'t, str> {
-        self.0.resolve_in_pattern(pattern)
-    }
 }
 
 /// Creates a callback that adds secrets of the environment to the redactor.

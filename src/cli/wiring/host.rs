@@ -309,7 +309,7 @@ impl HostBase {
             }),
             self_mod: self.self_mod.clone(),
         })?
-        .with_aliases(&adapters::alias_resolver(&self.redactor))
+        .with_aliases(&self.redactor)
         .with_profile(tool_profile(config.tools.profile));
         if config.trash.max_mb == 0 {
             return Ok(registry);
