@@ -13,6 +13,7 @@ use super::wiring::{self, ToolHost};
 use super::{approvals, process_signals, prompt_line};
 use crate::config::WorkspaceRule;
 use punie_core::ids::{RequestId, ToolName};
+use punie_text::output::SecretBoundaries;
 use punie_tool::request::{CallFailure, CallOutcome, SealContext, ToolReply};
 use punie_tool::{CallGate, ToolContext, ToolError};
 
@@ -36,7 +37,7 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
         }
         let schema = machine.registry.find(tool.as_str()).ok().map(|entry| entry.tool_spec().schema.to_value());
         let text = args.call.read_arguments(schema.as_ref())?;
-        let uncut = punie_tool::request::redactor_boundaries(&machine.redactor);
+        let uncut = SecretBoundaries::new(&machine.redactor);
         let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };
         let stop = punie_engine::runner::ShutdownSignal::new();
         let _signals = process_signals::listen_for_signals(&stop, config.limits.drain)?;

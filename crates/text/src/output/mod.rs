@@ -33,7 +33,7 @@ pub use output_handle::OutputHandle;
 pub use output_inventory::OutputLimits;
 pub use output_search::{OutputSearchError, OutputSearchQuery, OutputSearchResult};
 pub use output_store::{FindOutputError, OutputStore};
-pub use secret_boundaries::{MaskedRanges, MaskedTexts, SecretBoundaries};
+pub use secret_boundaries::{MaskedRanges, SecretBoundaries};
 pub use spool::OutputSpool;
 pub use stored_output::{
     OutputLine, OutputPage, OutputReadStop, OutputTotals, OutputWindow, StoredOutput,

@@ -1,9 +1,9 @@
 //! Finds texts that are masked later, so that no cut goes through one: half a secret would not be recognized.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+
+use crate::redact::{MASK, Redactor};
 
 /// A text may be longer than its longest form says, by escape sequences within it: so much more is looked at.
 const MAX_SEQUENCE_EXTRA: usize = 8 << 10;
@@ -31,29 +31,19 @@ impl MaskedRanges {
     }
 }
 
-/// Finds the texts that are masked.
-pub trait MaskedTexts: Send + Sync {
-    /// Finds their ranges; `at_end` if no bytes follow these.
-    fn find_masked_ranges(&self, bytes: &[u8], at_end: bool) -> MaskedRanges;
-    /// The length of the longest in bytes; 0 if none is known.
-    fn longest_bytes(&self) -> usize;
-    /// The text that replaces this one.
-    fn replacement_text(&self, matched: &[u8]) -> String;
-}
-
-/// The texts that must not be cut. Clones share them; the default knows none and costs nothing.
-#[derive(Clone, Default)]
-pub struct SecretBoundaries(Option<Arc<dyn MaskedTexts>>);
+/// The texts that must not be cut. Clones share them; the default knows none.
+#[derive(Debug, Clone, Default)]
+pub struct SecretBoundaries(Redactor);
 
 impl SecretBoundaries {
-    /// The texts that these know.
-    pub fn new(texts: impl MaskedTexts + 'static) -> Self {
-        Self(Some(Arc::new(texts)))
+    /// The texts that this redactor masks, now and later.
+    pub fn new(redactor: &Redactor) -> Self {
+        Self(redactor.clone())
     }
 
     /// The number of bytes around a cut that decide whether it goes through a masked text.
     pub fn cut_margin(&self) -> usize {
-        match self.0.as_ref().map_or(0, |texts| texts.longest_bytes()) {
+        match self.0.longest_secret() {
             0 => 0,
             longest => longest + MAX_SEQUENCE_EXTRA,
         }
@@ -61,12 +51,10 @@ impl SecretBoundaries {
 
     /// Finds the ranges of masked texts; `at_end` if no bytes follow.
     pub fn masked_ranges(&self, bytes: &[u8], at_end: bool) -> MaskedRanges {
-        match &self.0 {
-            Some(texts) => texts.find_masked_ranges(bytes, at_end),
-            None => MaskedRanges {
-                ranges: Vec::new(),
-                decided_bytes: bytes.len(),
-            },
+        let (ranges, decided_bytes) = self.0.secret_ranges(bytes, at_end);
+        MaskedRanges {
+            ranges,
+            decided_bytes,
         }
     }
 
@@ -91,9 +79,7 @@ impl SecretBoundaries {
 
     /// Masks the text, for showing a part of it. Its line feeds stay, so that lines keep their numbers.
     pub fn mask_bytes<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
-        let (Some(texts), places) = (&self.0, self.masked_ranges(text, true).ranges) else {
-            return Cow::Borrowed(text);
-        };
+        let places = self.masked_ranges(text, true).ranges;
         if places.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -101,12 +87,20 @@ impl SecretBoundaries {
         let mut from = 0;
         for place in places {
             out.extend_from_slice(&text[from..place.start]);
-            out.extend_from_slice(texts.replacement_text(&text[place.clone()]).as_bytes());
+            out.extend_from_slice(self.replacement_text(&text[place.clone()]).as_bytes());
             out.extend(text[place.clone()].iter().filter(|byte| **byte == b'\n'));
             from = place.end;
         }
         out.extend_from_slice(&text[from..]);
         Cow::Owned(out)
+    }
+
+    fn replacement_text(&self, matched: &[u8]) -> String {
+        let text = String::from_utf8_lossy(matched);
+        match self.0.mask(&text).0 {
+            Cow::Owned(replaced) => replaced,
+            Cow::Borrowed(_) => MASK.to_owned(),
+        }
     }
 
     /// Masks a string in the same way.
@@ -133,59 +127,36 @@ impl SecretBoundaries {
     }
 }
 
-impl fmt::Debug for SecretBoundaries {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Uncut({})",
-            if self.0.is_some() { "known" } else { "nothing" }
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redact::Secret;
 
-    struct Word(&'static str);
-
-    impl MaskedTexts for Word {
-        fn find_masked_ranges(&self, bytes: &[u8], _at_end: bool) -> MaskedRanges {
-            let found = memchr::memmem::find_iter(bytes, self.0);
-            MaskedRanges {
-                ranges: found.map(|at| at..at + self.0.len()).collect(),
-                decided_bytes: bytes.len(),
-            }
-        }
-        fn longest_bytes(&self) -> usize {
-            self.0.len()
-        }
-        fn replacement_text(&self, _matched: &[u8]) -> String {
-            "[M]".to_owned()
-        }
+    fn boundaries_of(secret: &str) -> SecretBoundaries {
+        SecretBoundaries::new(&Redactor::new([Secret::new(secret.to_owned())]))
     }
 
     #[test]
     fn no_cut_goes_through_a_masked_text() {
-        let uncut = SecretBoundaries::new(Word("secret"));
-        let text = b"a secret b";
-        let ends: Vec<usize> = (0..=10)
+        let uncut = boundaries_of("p4ssw0rd");
+        let text = b"a p4ssw0rd b";
+        let ends: Vec<usize> = (0..=12)
             .map(|at| uncut.cut_end_before(text, at, true))
             .collect();
-        assert_eq!(ends, [0, 1, 2, 2, 2, 2, 2, 2, 8, 9, 10]);
-        let starts: Vec<usize> = (0..=10).map(|at| uncut.cut_start_after(text, at)).collect();
-        assert_eq!(starts, [0, 1, 2, 8, 8, 8, 8, 8, 8, 9, 10]);
+        assert_eq!(ends, [0, 1, 2, 2, 2, 2, 2, 2, 2, 2, 10, 11, 12]);
+        let starts: Vec<usize> = (0..=12).map(|at| uncut.cut_start_after(text, at)).collect();
+        assert_eq!(starts, [0, 1, 2, 10, 10, 10, 10, 10, 10, 10, 10, 11, 12]);
         assert_eq!(
-            [3..7, 0..5, 2..8, 9..10].map(|part| uncut.extend_to_whole(text, part)),
-            [2..8, 0..8, 2..8, 9..10]
+            [3..9, 0..7, 2..10, 11..12].map(|part| uncut.extend_to_whole(text, part)),
+            [2..10, 0..10, 2..10, 11..12]
         );
         assert_eq!(
-            uncut.masked_prefix("a secret b", 4),
-            ("a [M".to_owned(), true)
+            uncut.masked_prefix("a p4ssw0rd b", 4),
+            ("a [R".to_owned(), true)
         );
         assert_eq!(
-            uncut.masked_prefix("a secret", 8),
-            ("a secret".to_owned(), false),
+            uncut.masked_prefix("a p4ssw0rd", 10),
+            ("a p4ssw0rd".to_owned(), false),
             "whole, to be masked at its end"
         );
     }
@@ -209,10 +180,10 @@ mod tests {
 
     #[test]
     fn masked_lines_keep_their_numbers() {
-        let uncut = SecretBoundaries::new(Word("one\ntwo"));
+        let uncut = boundaries_of("first\nsecond");
         assert_eq!(
-            uncut.mask_bytes(b"x one\ntwo y\nz").as_ref(),
-            b"x [M]\n y\nz"
+            uncut.mask_bytes(b"x first\nsecond y\nz").as_ref(),
+            b"x [REDACTED:secret]\n y\nz"
         );
     }
 }

@@ -1,7 +1,6 @@
 //! Requests, their outcomes, and the one way from an outcome to a payload that may be posted.
 
 mod payload;
-mod redactor_boundaries;
 mod request_signature;
 mod result_meta;
 mod seal;
@@ -10,7 +9,6 @@ mod tool_reply;
 pub use payload::{shrink_payload, untold_notes};
 pub use punie_core::request_session::RequestSession;
 pub use punie_core::tool_effect::ToolEffect;
-pub use redactor_boundaries::redactor_boundaries;
 pub use request_signature::{RequestAuth, SignatureRejection, SignedRequest, public_key_from_seed};
 pub use result_meta::{FileChange, ResultMeta};
 pub use seal::{CallEnd, CleanReply, SealContext};

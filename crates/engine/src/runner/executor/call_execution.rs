@@ -9,6 +9,7 @@ use super::intent_log::IntentLog;
 use super::outcome::{StopReason, call_outcome, panic_error, refused_outcome};
 use super::running_call::{CallResult, PreparedCall, RunningCall};
 use punie_core::failpoint::reach_of;
+use punie_text::output::SecretBoundaries;
 use punie_tool::request::{CallOutcome, ToolReply};
 use punie_tool::{
     ApprovalSubject, CallFollower, CallProgress, ReadyCall, ToolContext, ToolEffect, ToolError,
@@ -37,7 +38,7 @@ impl CallRunner {
             intents: Arc::new(UnrecordedIntents),
             before_images: None,
             progress: CallProgress::default(),
-            secret_boundaries: punie_tool::request::redactor_boundaries(&self.sealer.redactor),
+            secret_boundaries: SecretBoundaries::new(&self.sealer.redactor),
             follower: CallFollower::of_observed(call.observed.clone()),
         }
     }

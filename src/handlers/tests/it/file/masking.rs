@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use punie_core::ids::{RequestId, ToolName};
-use punie_text::output::OutputStore;
+use punie_text::output::{OutputStore, SecretBoundaries};
 use punie_text::redact::{MASK, Redactor, Secret};
 use punie_tool::ToolContext;
-use punie_tool::request::{CallFailure, CallOutcome, SealContext, redactor_boundaries};
+use punie_tool::request::{CallFailure, CallOutcome, SealContext};
 use serde_json::{Value, json};
 
 use super::Bench;
@@ -34,7 +34,7 @@ impl Masked {
     /// What the caller is answered.
     async fn answer(&self, tool: &str, args: Value) -> String {
         let cx = ToolContext {
-            secret_boundaries: redactor_boundaries(&self.redactor),
+            secret_boundaries: SecretBoundaries::new(&self.redactor),
             ..ToolContext::for_detached_call(RequestId::new())
         };
         let request = cx.request.clone();

@@ -1,9 +1,9 @@
 //! Messages and what hooks print are cut: no part of a known secret is left at the cut.
 
 use punie_core::ids::RequestId;
+use punie_text::output::SecretBoundaries;
 use punie_text::redact::{Redactor, Secret};
 use punie_tool::ToolContext;
-use punie_tool::request::redactor_boundaries;
 use serde_json::{Value, json};
 
 use super::bench::Bench;
@@ -15,7 +15,7 @@ const SECRET: &str = "zq81Kf93hfWx72Lmna";
 async fn answer(bench: &Bench, tool: &str, args: Value) -> String {
     let redactor = Redactor::new([Secret::new(SECRET.to_owned())]);
     let cx = ToolContext {
-        secret_boundaries: redactor_boundaries(&redactor),
+        secret_boundaries: SecretBoundaries::new(&redactor),
         ..ToolContext::for_detached_call(RequestId::new())
     };
     match call_with(&bench.tools, tool, args, cx).await {

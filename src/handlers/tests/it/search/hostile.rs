@@ -308,7 +308,7 @@ async fn a_long_line_that_is_cut_around_its_match_keeps_a_secret_whole_or_leaves
         );
         let tree = Tree::new(&[("a", line.as_str())]);
         let cx = ToolContext {
-            secret_boundaries: punie_tool::request::redactor_boundaries(&redactor),
+            secret_boundaries: punie_text::output::SecretBoundaries::new(&redactor),
             ..ToolContext::for_detached_call(RequestId::new())
         };
         let args = json!({ "pattern": "needle", "output_mode": "content" });
