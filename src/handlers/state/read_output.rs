@@ -35,7 +35,6 @@ pub(super) struct ReadOutput {
     #[schemars(range(min = 1, max = 10_000))]
     tail: Option<u64>,
     /// Regular expression.
-    #[serde(default)]
     pattern: Option<String>,
     /// Lines around each match.
     #[serde(default = "some_context")]
@@ -49,7 +48,6 @@ pub(super) struct ReadOutput {
     #[serde(default)]
     raw: bool,
     /// Characters; 30000 if absent.
-    #[serde(default)]
     max_chars: Option<u64>,
 }
 

@@ -18,10 +18,8 @@ use punie_tool::{
 #[serde(deny_unknown_fields)]
 pub(super) struct Task {
     /// What it is for; shown only.
-    #[serde(default)]
     description: Option<String>,
     /// The tool to run, such as `Bash`.
-    #[serde(default)]
     tool: Option<String>,
     /// That tool's arguments.
     #[serde(default)]

@@ -35,10 +35,8 @@ const POLL_DELAYS: [Duration; 2] = [Duration::from_millis(20), Duration::from_mi
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskOutput {
     /// As Task or Bash gave it.
-    #[serde(default)]
     task_id: Option<String>,
     /// Cursor of an earlier answer.
-    #[serde(default)]
     since: Option<u64>,
     /// Milliseconds to wait for its end.
     #[serde(default)]

@@ -20,22 +20,16 @@ pub(super) struct InstallCanvasPackage {
     /// An id.
     package_id: String,
     /// Its folder; the name or packageId by default.
-    #[serde(default)]
     workspace_id: Option<String>,
     /// For people.
-    #[serde(default)]
     name: Option<String>,
     /// npm names with versions to add.
-    #[serde(default)]
     dependencies: Option<BTreeMap<String, String>>,
     /// src/App.tsx.
-    #[serde(default)]
     source: Option<String>,
     /// Such as 1.2.0.
-    #[serde(default)]
     version: Option<String>,
     /// Of the other arguments, to be checked.
-    #[serde(default)]
     sha256: Option<String>,
 }
 

@@ -19,28 +19,20 @@ use punie_tool::{
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct InstallPluginPackage {
     /// The pluginId by default.
-    #[serde(default)]
     package_id: Option<String>,
     /// The packageId by default.
-    #[serde(default)]
     plugin_id: Option<String>,
     /// For the manifest.
-    #[serde(default)]
     name: Option<String>,
     /// Such as 1.2.0.
-    #[serde(default)]
     version: Option<String>,
     /// For the manifest.
-    #[serde(default)]
     description: Option<String>,
     /// plugin.toml as an object.
-    #[serde(default)]
     manifest: Option<Map<String, Value>>,
     /// Texts by path.
-    #[serde(default)]
     files: Option<BTreeMap<String, String>>,
     /// Of the other arguments, to be checked.
-    #[serde(default)]
     sha256: Option<String>,
 }
 

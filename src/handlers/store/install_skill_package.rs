@@ -16,7 +16,6 @@ use punie_tool::{
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct InstallSkillPackage {
     /// The skillId by default.
-    #[serde(default)]
     package_id: Option<String>,
     /// Its folder.
     skill_id: String,
@@ -25,16 +24,12 @@ pub(super) struct InstallSkillPackage {
     /// SKILL.md. Without a head one is written.
     markdown: String,
     /// Only `general` by default.
-    #[serde(default)]
     agent_types: Option<Vec<String>>,
     /// Search terms.
-    #[serde(default)]
     tags: Option<Vec<String>>,
     /// Such as 1.2.0.
-    #[serde(default)]
     version: Option<String>,
     /// Of the other arguments, to be checked.
-    #[serde(default)]
     sha256: Option<String>,
 }
 

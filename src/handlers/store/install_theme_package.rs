@@ -16,7 +16,6 @@ use punie_tool::{
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct InstallThemePackage {
     /// The themeId by default.
-    #[serde(default)]
     package_id: Option<String>,
     /// Its file.
     theme_id: String,
@@ -27,10 +26,8 @@ pub(super) struct InstallThemePackage {
     /// The same.
     dark: BTreeMap<String, String>,
     /// Such as 1.2.0.
-    #[serde(default)]
     version: Option<String>,
     /// Of the other arguments, to be checked.
-    #[serde(default)]
     sha256: Option<String>,
 }
 

@@ -15,7 +15,6 @@ use punie_tool::{
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct UninstallPackage {
     /// To be checked.
-    #[serde(default)]
     package_id: Option<String>,
     /// What it is.
     r#type: PackageType,

@@ -27,7 +27,6 @@ pub(super) struct AskUserQuestion {
     /// One to four.
     questions: Vec<AskedQuestion>,
     /// Seconds to wait.
-    #[serde(default)]
     timeout: Option<u32>,
 }
 
@@ -35,7 +34,6 @@ pub(super) struct AskUserQuestion {
 #[serde(rename_all = "camelCase")]
 struct AskedQuestion {
     question: String,
-    #[serde(default)]
     header: Option<String>,
     /// None for own words.
     #[serde(default)]
@@ -47,7 +45,6 @@ struct AskedQuestion {
 #[derive(Debug, Deserialize, JsonSchema)]
 struct AskedOption {
     label: String,
-    #[serde(default)]
     description: Option<String>,
 }
 

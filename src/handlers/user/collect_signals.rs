@@ -66,7 +66,6 @@ pub(super) struct CollectSignals {
     #[serde(default)]
     categories: Vec<String>,
     /// Seconds to wait for them.
-    #[serde(default)]
     timeout: Option<u32>,
 }
 

@@ -25,19 +25,14 @@ pub(super) struct RequestCredential {
     /// Shown to them.
     purpose: String,
     /// Skill it is for.
-    #[serde(default)]
     for_skill: Option<String>,
     /// Host it is for.
-    #[serde(default)]
     for_host: Option<String>,
     /// Sign-in page.
-    #[serde(default)]
     url: Option<String>,
     /// To enter there.
-    #[serde(default)]
     code: Option<String>,
     /// Seconds to wait.
-    #[serde(default)]
     timeout: Option<u32>,
 }
 
