@@ -139,7 +139,7 @@ fn shell_tools(place: &TempDir, work: &Path, confinement: Confinement) -> ToolRe
         confinement,
     };
     let terminals = LocalTerminals::new(setup).expect("a thread");
-    let apps = Arc::new(terminals.clone());
+    let apps = terminals.clone();
     let terminals: Arc<dyn TerminalClient> = Arc::new(terminals);
     let home = Home::open_home(&place.path().join("home")).expect("a home");
     let workspace = Workspace::open_roots(&[work.to_owned()]).expect("a workspace");

@@ -14,7 +14,6 @@ use super::tool_call_view::ShownCall;
 use super::{file_reads, write_routing};
 use punie_core::ids::RequestId;
 use punie_host::FileClient;
-use punie_host::apps::{AppClient, AppRequest, OpenedApp};
 use punie_host::files::{
     FolderListing, ListFolder, LoadedFile, MoveFile, OpenedFile, ReadTextFile, RemoveFile,
     TextWindow, WriteReport, WriteTextFile,
@@ -214,12 +213,6 @@ impl FileClient for EditorOverlay {
         request: ListFolder,
     ) -> ToolFuture<'a, FolderListing> {
         self.files.list_folder(cx, request)
-    }
-}
-
-impl AppClient for EditorOverlay {
-    fn open_app(&self, request: AppRequest) -> ToolFuture<'_, OpenedApp> {
-        self.local_terminals.open_app(request)
     }
 }
 

@@ -8,7 +8,6 @@
 //! `punie-sandbox`, `punie-text` and `punie-tool`.
 
 pub mod active_rules;
-pub mod apps;
 pub mod blocking;
 pub mod encoding;
 pub mod file_client;
@@ -33,7 +32,6 @@ use std::pin::Pin;
 
 use punie_tool::ToolError;
 
-pub use apps::AppClient;
 pub use file_client::FileClient;
 pub use file_view::{FileView, FileViews};
 pub use linked_repository::LinkedRepository;

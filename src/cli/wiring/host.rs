@@ -271,7 +271,7 @@ impl HostBase {
                 terminals: client.clone(),
                 workspace: workspace.clone(),
                 shells: Arc::clone(&self.shells),
-                apps: client.clone(),
+                apps: self.terminals.clone(),
                 home: home.clone(),
                 redactor: self.redactor.clone(),
                 command_rules: rules(),

@@ -21,7 +21,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use punie_home::Home;
-use punie_host::{AppClient, TerminalClient, Workspace};
+use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::{TerminalClient, Workspace};
 use punie_text::redact::Redactor;
 use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 
@@ -41,7 +42,7 @@ pub struct ShellDeps {
     /// The background shells.
     pub shells: Arc<ShellList>,
     /// Opens applications.
-    pub apps: Arc<dyn AppClient>,
+    pub apps: LocalTerminals,
     /// The home folder with the owner's skills and secrets.
     pub home: Home,
     /// Learns each secret before a command gets it.

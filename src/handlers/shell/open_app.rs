@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ShellDeps;
-use punie_host::apps::{AppRequest, OpenedApp};
+use punie_host::local::desktop_apps::{AppRequest, OpenedApp};
 use punie_host::terminals::{ExitStatus, exit_phrase};
 use punie_host::{RawPath, WorkspacePath};
 use punie_tool::{

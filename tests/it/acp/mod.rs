@@ -61,11 +61,12 @@ impl EditorBench {
         let root = base.join("work");
         std::fs::create_dir(&root).expect("a folder");
         let workspace = Workspace::open_roots(std::slice::from_ref(&root)).expect("a workspace");
+        let terminals = local_terminals(&base, redactor);
         let editors = AttachedEditors::default();
         let overlay = EditorOverlay::new(
             editors.clone(),
             LocalFiles::new(),
-            local_terminals(&base, redactor),
+            terminals.clone(),
             base.join("scripts"),
         );
         let client = Arc::new(overlay.clone());
@@ -79,7 +80,7 @@ impl EditorBench {
                 terminals: client.clone(),
                 workspace: workspace.clone(),
                 shells: Arc::default(),
-                apps: client.clone(),
+                apps: terminals,
                 home: Home::open_home(&base.join("home")).expect("a home"),
                 redactor: Redactor::default(),
                 command_rules: String::new(),

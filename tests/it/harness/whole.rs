@@ -53,7 +53,7 @@ fn assemble_tools(is_switched_on: bool) -> AllTools {
     let client = Arc::new(EditorOverlay::new(
         AttachedEditors::default(),
         LocalFiles::new(),
-        terminals,
+        terminals.clone(),
         folders.path().join("scripts"),
     ));
     let home = Home::open_home(&folders.path().join("home")).expect("a home");
@@ -82,7 +82,7 @@ fn assemble_tools(is_switched_on: bool) -> AllTools {
             terminals: client.clone(),
             workspace: workspace.clone(),
             shells: Arc::default(),
-            apps: client.clone(),
+            apps: terminals,
             home: home.clone(),
             redactor: Redactor::default(),
             command_rules: String::new(),

@@ -157,7 +157,7 @@ impl HostileFixture {
             terminals: client,
             workspace,
             shells: Arc::new(ShellList::new()),
-            apps: Arc::new(terminals),
+            apps: terminals,
             home,
             redactor: Redactor::default(),
             command_rules: String::new(),

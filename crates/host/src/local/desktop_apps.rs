@@ -1,4 +1,5 @@
-//! Starts desktop applications on this machine, without a shell, and leaves them running.
+//! Starts desktop applications on this machine, without a shell, and leaves them running. This is not a method of ACP,
+//! because editors have none for it.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file starts applications, with a built environment"
@@ -6,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -14,8 +15,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::local_terminals::LocalTerminals;
-use crate::ToolFuture;
-use crate::apps::{AppClient, AppRequest, OpenedApp};
 use crate::terminals::ExitStatus;
 use punie_tool::{ErrorCode, ToolError};
 
@@ -24,12 +23,41 @@ const START_WATCH_TIME: Duration = Duration::from_secs(2);
 /// The time that the desktop's opener may take to hand the file over.
 const OPENER_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl AppClient for LocalTerminals {
-    fn open_app(&self, request: AppRequest) -> ToolFuture<'_, OpenedApp> {
-        Box::pin(async move {
-            let env = self.app_environment().await;
-            open_on_desktop(&request, &env).await
-        })
+/// The application to open.
+#[derive(Debug, Clone)]
+pub struct AppRequest {
+    /// A name that the system looks up, or a path without symlinks.
+    pub app: String,
+    /// Its arguments, passed on unchanged.
+    pub args: Vec<String>,
+    /// Its working directory.
+    pub cwd: PathBuf,
+    /// The file to open if there is no program of that name; the desktop chooses the program.
+    pub file: Option<PathBuf>,
+}
+
+/// An application that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenedApp {
+    /// Its process id.
+    pub pid: u32,
+    /// The program that opens files by the desktop's choice, if it was used.
+    pub opener: Option<&'static str>,
+    /// Its exit status, if it ended at once.
+    pub ended: Option<ExitStatus>,
+    /// There is a screen for windows, as far as the runner can see.
+    pub display: bool,
+}
+
+impl LocalTerminals {
+    /// Starts an application and detaches it. It then belongs to the person, and the runner does not end it.
+    ///
+    /// # Errors
+    /// `not_found` if there is neither such a program nor one that opens the file, `permission_denied`, `policy_denied`
+    /// on a system where this is not possible, `io`.
+    pub async fn open_app(&self, request: AppRequest) -> Result<OpenedApp, ToolError> {
+        let env = self.app_environment().await;
+        open_on_desktop(&request, &env).await
     }
 }
 

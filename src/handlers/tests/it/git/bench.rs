@@ -249,7 +249,7 @@ pub fn tools_in(
         terminals: client,
         workspace: workspace.clone(),
         shells: Arc::default(),
-        apps: Arc::new(terminals),
+        apps: terminals,
         home: own,
         redactor: Redactor::default(),
         command_rules: String::new(),

@@ -126,7 +126,7 @@ impl Bench {
             terminals: Arc::clone(&client),
             workspace: workspace.clone(),
             shells,
-            apps: Arc::new(terminals.clone()),
+            apps: terminals.clone(),
             home: own,
             redactor,
             command_rules: String::new(),
