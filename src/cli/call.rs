@@ -37,7 +37,7 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
         }
         let schema = machine.registry.find(tool.as_str()).ok().map(|entry| entry.tool_spec().schema.to_value());
         let text = args.call.read_arguments(schema.as_ref())?;
-        let uncut = SecretBoundaries::new(&machine.redactor);
+        let uncut = SecretBoundaries::new(&machine.base.redactor);
         let cx = ToolContext { secret_boundaries: uncut, ..ToolContext::for_detached_call(RequestId::new()) };
         let stop = punie_engine::runner::ShutdownSignal::new();
         let _signals = process_signals::listen_for_signals(&stop, config.limits.drain)?;
@@ -48,10 +48,10 @@ pub fn run_call_command(args: &CallArgs, context: &CliContext) -> anyhow::Result
             outcome = run_local_call(&machine, &tool, &text, &cx) => outcome,
             () = cancel_on_stop(&stop, &cx) => return Err(CommandError::with_exit(Exit::Failed, "stopped")),
         };
-        machine.terminals.stop_all_commands(punie_host::terminals::StopSequence::kill_at_once()).await;
+        machine.base.terminals.stop_all_commands(punie_host::terminals::StopSequence::kill_at_once()).await;
         let sealed = outcome.seal(&SealContext {
-            redactor: &machine.redactor,
-            store: &machine.outputs,
+            redactor: &machine.base.redactor,
+            store: &machine.base.outputs,
             request: &cx.request,
             tool: &tool,
             duration: begun.elapsed(),

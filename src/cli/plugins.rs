@@ -50,7 +50,7 @@ fn list_plugins(context: &CliContext) -> anyhow::Result<Exit> {
         let machine = wiring::assemble_lone_host(&config, &home, context.environment())?;
         machine.plugins.reload().await;
         let stop = StopSequence::kill_at_once();
-        machine.terminals.stop_all_commands(stop).await;
+        machine.base.terminals.stop_all_commands(stop).await;
         anyhow::Ok(machine.plugins.reports())
     })?;
     runtime.shutdown_background();

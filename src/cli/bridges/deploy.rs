@@ -126,8 +126,8 @@ async fn install(
         Err(why) => return Ok(Err(why)),
     };
     let host = wiring::assemble_lone_host(&config, home, context.environment())?;
-    let installed = install_dependencies(&host.terminals, staged, &registry).await;
+    let installed = install_dependencies(&host.base.terminals, staged, &registry).await;
     let stop = StopSequence::kill_at_once();
-    host.terminals.stop_all_commands(stop).await;
+    host.base.terminals.stop_all_commands(stop).await;
     Ok(installed)
 }

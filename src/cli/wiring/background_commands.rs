@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::host::ToolHost;
+use super::host::HostBase;
 use punie_core::ids::RequestId;
 use punie_engine::runner::{BackgroundCommands, EndedCommands, EndingCommands, TrialCommand};
 use punie_handlers::shell::{self, ShellList};
@@ -19,7 +19,7 @@ pub(super) struct HostCommands {
 }
 
 impl HostCommands {
-    pub(super) fn from_host(host: &ToolHost) -> Self {
+    pub(super) fn from_host(host: &HostBase) -> Self {
         Self {
             shells: Arc::clone(&host.shells),
             lasting: Arc::clone(&host.lasting),

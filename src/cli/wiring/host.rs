@@ -39,35 +39,12 @@ use punie_undo::{BeforeImageStore, Trash};
 
 /// The host with its tools, shared by `call`, `tools` and the runner.
 pub struct ToolHost {
+    pub base: HostBase,
     pub registry: Arc<ToolRegistry>,
     pub gate: Arc<PermissionGate>,
-    /// Masks secrets.
-    pub redactor: Redactor,
-    /// Stores the full output of clipped results.
-    pub outputs: OutputStore,
-    pub workspace: Workspace,
-    /// The workspaces, and the folders of sessions.
-    pub(super) reachable: ReachableFolders,
     /// Lets sessions work in their folders.
     pub(super) sessions: SessionGate,
-    /// The dependencies of the git tools.
-    pub git: git::GitDeps,
-    pub terminals: LocalTerminals,
-    /// The background shells.
-    pub shells: Arc<shell::ShellList>,
-    /// The terminals that outlive their call.
-    pub(super) lasting: Arc<terminal::TerminalList>,
-    /// The confinement of commands.
-    pub confinement: Confinement,
-    /// The before-images and removed files.
-    pub(super) trash: Trash,
-    /// The before-images and snapshots of calls.
-    pub(super) before_images: BeforeImageStore,
-    /// Receives the runner's way to ask people about running calls.
-    pub(super) people: RunnerPeople,
     pub plugins: PluginHost,
-    /// What the owner has set about user signals.
-    pub(super) signal_settings: user::LiveSignalSettings,
 }
 
 /// Assembles the host. Processes are recorded in the journal, if there is one; the tools also use connected editors.
@@ -127,23 +104,11 @@ pub fn assemble_host(
     base.checkers
         .judge_by(adapters::command_judge(&gate, &registry));
     Ok(ToolHost {
-        gate,
+        base,
         registry,
-        redactor: base.redactor,
-        outputs: base.outputs,
-        workspace: base.workspace,
-        reachable: base.reachable,
+        gate,
         sessions,
-        git: base.git,
-        terminals: base.terminals,
-        shells: base.shells,
-        lasting: base.lasting,
-        confinement: base.confinement,
-        trash: base.trash,
-        before_images: base.before_images,
-        people: base.people.runner,
         plugins,
-        signal_settings: base.signals.settings,
     })
 }
 
@@ -158,22 +123,33 @@ fn host_asker(config: &Config, base: &HostBase) -> HostAsker {
 }
 
 /// The parts of a host on which its tools are built.
-struct HostBase {
-    redactor: Redactor,
-    outputs: OutputStore,
-    workspace: Workspace,
-    reachable: ReachableFolders,
-    confinement: Confinement,
-    terminals: LocalTerminals,
-    shells: Arc<shell::ShellList>,
-    lasting: Arc<terminal::TerminalList>,
-    git: git::GitDeps,
-    trash: Trash,
+pub struct HostBase {
+    /// Masks secrets.
+    pub redactor: Redactor,
+    /// Stores the full output of clipped results.
+    pub outputs: OutputStore,
+    pub(super) workspace: Workspace,
+    /// The workspaces, and the folders of sessions.
+    pub(super) reachable: ReachableFolders,
+    /// The confinement of commands.
+    pub(super) confinement: Confinement,
+    pub terminals: LocalTerminals,
+    /// The background shells.
+    pub(super) shells: Arc<shell::ShellList>,
+    /// The terminals that outlive their call.
+    pub(super) lasting: Arc<terminal::TerminalList>,
+    /// The dependencies of the git tools.
+    pub(super) git: git::GitDeps,
+    /// The before-images and removed files.
+    pub(super) trash: Trash,
     expiry: ExpiryClock,
-    before_images: BeforeImageStore,
-    people: PeopleAsker,
+    /// The before-images and snapshots of calls.
+    pub(super) before_images: BeforeImageStore,
+    /// Asks people, once the runner has given it a way to ask about running calls.
+    pub(super) people: PeopleAsker,
     self_mod: Option<Arc<self_mod::SelfModArea>>,
-    signals: user::SignalDeps,
+    /// The dependencies of user signals, with what the owner has set about them.
+    pub(super) signals: user::SignalDeps,
     checkers: file::EditCheckers,
 }
 

@@ -77,17 +77,17 @@ impl RunnerProcesses {
         expiry: &ExpiryClock,
     ) -> Self {
         Self {
-            trash: host.trash.clone(),
+            trash: host.base.trash.clone(),
             expiry: expiry.clone(),
-            before_images: host.before_images.clone(),
-            terminals: host.terminals.clone(),
+            before_images: host.base.before_images.clone(),
+            terminals: host.base.terminals.clone(),
             journal: journal.clone(),
             secrets: SecretStore::in_home(home),
-            redactor: host.redactor.clone(),
+            redactor: host.base.redactor.clone(),
             live: live.clone(),
             catalog: Arc::clone(catalog),
             plugins: host.plugins.clone(),
-            bridges: bridges::bridge_supervisor(host, home),
+            bridges: bridges::bridge_supervisor(&host.base, home),
         }
     }
 
@@ -223,12 +223,12 @@ pub fn assemble_runner(
     )?;
     let (titles, call_records) = history_content(config, home, &host);
     board.attach_host(&host, titles.clone());
-    let adopted =
-        shell_records::adopt_shells(&journal, home, &host.terminals, &host.outputs, &host.shells)?;
-    let backend = device_backend(config, home, identity.clone(), &host.redactor, pairing_code)?;
+    let base = &host.base;
+    let adopted = shell_records::adopt_shells(&journal, home, base)?;
+    let backend = device_backend(config, home, identity.clone(), &base.redactor, pairing_code)?;
     let settings = settings::runner_settings(config);
     let live = start_live_config(config, home, environment, &host, &settings)?;
-    let background_commands = Arc::new(HostCommands::from_host(&host));
+    let background_commands = Arc::new(HostCommands::from_host(base));
     let catalog = home_catalog::home_catalog(home, host.plugins.clone());
     let processes = RunnerProcesses::from_host(&host, home, &journal, &live, &catalog, &expiry);
     let parts = RunnerParts {
@@ -245,13 +245,13 @@ pub fn assemble_runner(
             sessions: host.sessions,
             gate: host.gate,
         }),
-        redactor: host.redactor,
-        outputs: host.outputs,
+        redactor: host.base.redactor,
+        outputs: host.base.outputs,
         lease,
         survivors: Arc::new(adapters::CrashCleanup::new(
             adopted,
-            &host.reachable,
-            host.git,
+            &host.base.reachable,
+            host.base.git,
         )),
         background_commands,
         canary_file: CanaryFile::in_home(home),
@@ -260,10 +260,10 @@ pub fn assemble_runner(
         sleep_inhibitor: system_sleep_inhibitor(),
         clock,
         expiry,
-        confinement: Arc::new(host.confinement),
+        confinement: Arc::new(host.base.confinement),
         switches: OwnerSwitches::in_home(home),
         approvals: ApprovalQuestions::in_home(home),
-        people: host.people,
+        people: host.base.people.runner,
         supervision,
         watchdog,
         observer: Arc::new(editors.clone()),
@@ -317,20 +317,20 @@ fn start_live_config(
     host: &ToolHost,
     settings: &RunnerSettings,
 ) -> anyhow::Result<LiveConfig> {
-    let callers = CallerLimits::in_workspace(host.workspace.clone());
+    let callers = CallerLimits::in_workspace(host.base.workspace.clone());
     callers.set_rights(parse_caller_rights(config, &host.registry)?);
     let parts = LiveParts {
         home: home.clone(),
         environment: environment.clone(),
-        confinement: host.confinement.clone(),
+        confinement: host.base.confinement.clone(),
         gate: Arc::clone(&host.gate),
         callers: Arc::new(callers),
         registry: Arc::clone(&host.registry),
         calls: settings.calls.clone(),
-        trash: host.trash.clone(),
+        trash: host.base.trash.clone(),
         plugins: host.plugins.clone(),
-        signal_settings: host.signal_settings.clone(),
-        workspace: host.workspace.clone(),
+        signal_settings: host.base.signals.settings.clone(),
+        workspace: host.base.workspace.clone(),
     };
     Ok(LiveConfig::new(config, parts))
 }
@@ -346,7 +346,7 @@ fn history_content(
     }
     let titles = CallTitles::new(
         Arc::clone(&host.registry),
-        host.redactor.clone(),
+        host.base.redactor.clone(),
         config.workspaces.clone(),
     );
     let records = CallRecordStore::in_folder(home.call_records_dir());

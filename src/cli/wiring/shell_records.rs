@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::host::HostBase;
 use punie_core::ids::RequestId;
 use punie_engine::journal::{
     Journal, JournalError, JournalShellState, ShellExit, ShellProcessTrace, ShellRow,
@@ -106,9 +107,7 @@ pub(super) fn journal_exit(status: &ExitStatus) -> ShellExit {
 pub(super) fn adopt_shells(
     journal: &Journal,
     home: &Home,
-    terminals: &LocalTerminals,
-    outputs: &OutputStore,
-    board: &ShellList,
+    host: &HostBase,
 ) -> Result<HashSet<String>, JournalError> {
     let reader = journal.open_reader()?;
     let last_life = reader
@@ -119,18 +118,20 @@ pub(super) fn adopt_shells(
     let mut known = Vec::new();
     for mut row in reader.list_shell_rows()? {
         let terminal = match (&row.state, &row.trace) {
-            (JournalShellState::Running, Some(trace)) => adopt_shell(terminals, trace, &mut taken),
+            (JournalShellState::Running, Some(trace)) => {
+                adopt_shell(&host.terminals, trace, &mut taken)
+            }
             _ => None,
         };
         if terminal.is_none() && row.state == JournalShellState::Running {
             row.state = JournalShellState::Lost;
             journal.record_shell_end(row.number, row.state, row.exit.clone(), now_ms);
         }
-        known.push(remembered_shell(row, terminal, last_life, outputs));
+        known.push(remembered_shell(row, terminal, last_life, &host.outputs));
     }
     remove_unused_pipes(&home.shells_dir(), &taken, &reader.list_shell_rows()?);
-    terminals.enable_persistence(home.shells_dir());
-    board.restore(known);
+    host.terminals.enable_persistence(home.shells_dir());
+    host.shells.restore(known);
     Ok(taken)
 }
 

@@ -44,8 +44,8 @@ impl RunnerTaskBoard {
     pub(super) fn attach_host(&self, host: &ToolHost, titles: Option<CallTitles>) {
         let known = BoardHost {
             registry: Arc::clone(&host.registry),
-            shells: Arc::clone(&host.shells),
-            terminals: host.terminals.clone(),
+            shells: Arc::clone(&host.base.shells),
+            terminals: host.base.terminals.clone(),
             titles,
         };
         // Wiring calls this only once.
