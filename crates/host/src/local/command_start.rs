@@ -4,13 +4,14 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::child_process::SpawnedProcess;
 use super::child_tracking::ChildTracking;
 use super::command_checks::explain_start_failure;
 use super::command_plan::PlannedCommand;
-use super::command_terminal::{CommandTerminal, OutputOrigin, TerminalParts};
+use super::command_terminal::{CommandTerminal, OutputOrigin, StartedCommand};
 use super::local_terminals::LocalTerminals;
 use super::output_pipe::OutputPipe;
 use super::process_tree::ProcessTree;
@@ -102,20 +103,21 @@ impl LocalTerminals {
             watch.attach_processes(process_tree.clone(), request.background);
         }
         let location = self.output_location(&request.request, request.output_number);
-        let terminal = CommandTerminal::new(TerminalParts {
+        let capture = self.create_capture(location, request.budget, request.raw, request.tty);
+        let command = StartedCommand {
             child,
-            holder,
+            holder: Mutex::new(holder),
             process_tree,
             fifo: tracking.fifo,
             keyboard,
-            capture: self.create_capture(location, request.budget, request.raw, request.tty),
             started: Instant::now(),
             log,
             watch,
             network,
             confinement,
-            mounted: request.mounted,
-        });
+            mounted: Mutex::new(request.mounted),
+        };
+        let terminal = CommandTerminal::new(command, capture);
         terminal
             .start_pump(output, OutputOrigin::NewCommand)
             .map_err(mark_as_begun)?;

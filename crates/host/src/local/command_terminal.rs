@@ -36,47 +36,37 @@ use punie_sandbox::process_limit::is_at_limit;
 use punie_tool::ToolError;
 
 pub(super) struct CommandTerminal {
-    child: ChildProcess,
-    /// The process that holds the terminal for a next runner; ended when no process of the command is left.
-    holder: Mutex<Option<ChildProcess>>,
-    process_tree: Option<ProcessTree>,
-    fifo: Option<PathBuf>,
-    /// The keyboard, if the command has a terminal in place of pipes.
-    keyboard: Option<TerminalKeyboard>,
+    command: StartedCommand,
     /// Locked while output is read and captured.
     reading: Mutex<()>,
     capture: Mutex<CommandCapture>,
-    started: Instant,
     kills_before: OomKillCount,
     phase: watch::Sender<CommandPhase>,
     bytes_read: watch::Sender<u64>,
-    log: Arc<dyn ChildLog>,
-    /// The protected paths at the command's start.
-    watch: Option<ProtectedPathWatch>,
-    /// Its network, if it reaches other hosts through the proxy.
-    network: Option<Arc<CallNetwork>>,
-    confinement: Confinement,
     /// The protected paths that appeared or changed until its end.
     changes: OnceLock<Vec<String>>,
     reported: AtomicBool,
-    /// The secrets mounted for the command; dropped, with their files, when no process of it is left.
-    mounted: Mutex<Option<Arc<MountedSecrets>>>,
 }
 
-pub(super) struct TerminalParts {
+/// A command as it was started, by this or an earlier process of the runner.
+pub(super) struct StartedCommand {
     pub child: ChildProcess,
-    pub holder: Option<ChildProcess>,
+    /// The process that holds the terminal for a next runner; ended when no process of the command is left.
+    pub holder: Mutex<Option<ChildProcess>>,
     pub process_tree: Option<ProcessTree>,
     /// The named pipe of the output or the socket of the terminal, for a command that outlives the runner.
     pub fifo: Option<PathBuf>,
+    /// The keyboard, if the command has a terminal in place of pipes.
     pub keyboard: Option<TerminalKeyboard>,
-    pub capture: CommandCapture,
     pub started: Instant,
     pub log: Arc<dyn ChildLog>,
+    /// The protected paths at the command's start.
     pub watch: Option<ProtectedPathWatch>,
+    /// Its network, if it reaches other hosts through the proxy.
     pub network: Option<Arc<CallNetwork>>,
     pub confinement: Confinement,
-    pub mounted: Option<Arc<MountedSecrets>>,
+    /// The secrets mounted for the command; dropped, with their files, when no process of it is left.
+    pub mounted: Mutex<Option<Arc<MountedSecrets>>>,
 }
 
 /// The origin of a command's output.
@@ -95,40 +85,16 @@ enum CommandPhase {
 
 impl CommandTerminal {
     /// Creates the terminal of a running command.
-    pub fn new(parts: TerminalParts) -> Arc<Self> {
-        let TerminalParts {
-            child,
-            holder,
-            process_tree,
-            fifo,
-            keyboard,
-            capture,
-            started,
-            log,
-            watch,
-            network,
-            confinement,
-            mounted,
-        } = parts;
+    pub fn new(command: StartedCommand, capture: CommandCapture) -> Arc<Self> {
         Arc::new(Self {
-            child,
-            holder: Mutex::new(holder),
-            process_tree,
-            fifo,
-            keyboard,
+            command,
             reading: Mutex::default(),
             capture: Mutex::new(capture),
-            started,
             kills_before: OomKillCount::current(),
             phase: watch::Sender::new(CommandPhase::Running),
             bytes_read: watch::Sender::new(0),
-            log,
-            watch,
-            network,
-            confinement,
             changes: OnceLock::new(),
             reported: AtomicBool::new(false),
-            mounted: Mutex::new(mounted),
         })
     }
 
@@ -137,7 +103,8 @@ impl CommandTerminal {
         if exit.at_process_limit {
             return Some(PROCESS_LIMIT.to_owned());
         }
-        self.confinement
+        self.command
+            .confinement
             .output_hint(output, exit.status.has_failed())
     }
 
@@ -154,7 +121,7 @@ impl CommandTerminal {
             if let OutputOrigin::EarlierRun = from {
                 terminal.capture.lock().resume();
             }
-            pump_output(&terminal.child, output, &*terminal);
+            pump_output(&terminal.command.child, output, &*terminal);
         });
         pumping
             .map(drop)
@@ -199,7 +166,7 @@ impl CommandTerminal {
     pub fn read_output(&self, since: Option<u64>) -> TerminalOutput {
         let phase = self.phase.borrow().clone();
         let (exit, elapsed) = match phase {
-            CommandPhase::Running => (None, self.started.elapsed()),
+            CommandPhase::Running => (None, self.command.started.elapsed()),
             CommandPhase::Ended(exit, elapsed) => (Some(exit), elapsed),
         };
         let left_something = exit.as_ref().is_some_and(|exit| !exit.left.is_empty());
@@ -221,16 +188,16 @@ impl CommandTerminal {
         let bytes_read = *self.bytes_read.borrow();
         let shown = self.capture.lock().view_since(since);
         // Also for a command that succeeded: git continues after some denials.
-        let over = self.watch.as_ref().filter(|_| exit.is_some());
+        let over = self.command.watch.as_ref().filter(|_| exit.is_some());
         let hint = over.and_then(|watch| watch.explain_denial(&shown.text));
-        let network = self.network.as_ref();
+        let network = self.command.network.as_ref();
         let failed = network.and_then(|network| network.failure_text());
         TerminalOutput {
             bytes_read,
             exit,
             elapsed,
             left,
-            tty: self.keyboard.is_some(),
+            tty: self.command.keyboard.is_some(),
             input,
             warnings: self.changes.get().cloned().unwrap_or_default(),
             hint: failed.or(hint),
@@ -241,7 +208,7 @@ impl CommandTerminal {
 
     /// Types these strokes. Blocks for a moment at most while the program does not read.
     pub fn type_strokes(&self, strokes: &[TerminalInput]) -> Result<TypedBytes, ToolError> {
-        match &self.keyboard {
+        match &self.command.keyboard {
             Some(keyboard) => keyboard.write_strokes(strokes),
             None => Err(ToolError::invalid_args(
                 "The command has no terminal to type at; nothing was typed.",
@@ -250,8 +217,9 @@ impl CommandTerminal {
     }
 
     fn detect_input_wait(&self) -> Option<InputWait> {
-        let keyboard = self.keyboard.as_ref()?;
+        let keyboard = self.command.keyboard.as_ref()?;
         let members = self
+            .command
             .process_tree
             .as_ref()
             .map(ProcessTree::find_members)
@@ -270,7 +238,8 @@ impl CommandTerminal {
 
     /// Returns the addresses that the command's processes listen on. Blocks while it scans all processes.
     pub fn find_listeners(&self) -> Vec<String> {
-        self.process_tree
+        self.command
+            .process_tree
             .as_ref()
             .map(|tree| listening_sockets::list_listening_addresses(&tree.find_members()))
             .unwrap_or_default()
@@ -278,7 +247,11 @@ impl CommandTerminal {
 
     /// Stops the command with all its processes. Blocks.
     pub fn stop(&self, sequence: &StopSequence) -> StopReport {
-        let stopped = stop_process_tree(self.process_tree.as_ref(), Some(&self.child), sequence);
+        let stopped = stop_process_tree(
+            self.command.process_tree.as_ref(),
+            Some(&self.command.child),
+            sequence,
+        );
         if stopped.survivors.is_empty() {
             self.report_end();
         }
@@ -288,7 +261,7 @@ impl CommandTerminal {
     /// Ends the reading of a running command that outlives the runner; returns false for any other. All output read
     /// is on disk then, and further output waits for the next runner.
     pub fn leave_to_next_runner(&self) -> bool {
-        if self.fifo.is_none() || !matches!(&*self.phase.borrow(), CommandPhase::Running) {
+        if self.command.fifo.is_none() || !matches!(&*self.phase.borrow(), CommandPhase::Running) {
             return false;
         }
         // The pump blocks on this lock from now on.
@@ -299,7 +272,7 @@ impl CommandTerminal {
 
     /// Returns the command's processes that are still running, and whether it met its limit of processes and threads.
     fn find_left(&self, find: fn(&ProcessTree) -> Vec<TreeMember>) -> (Vec<ProcessName>, bool) {
-        let Some(tree) = &self.process_tree else {
+        let Some(tree) = &self.command.process_tree else {
             return Default::default();
         };
         let members = find(tree);
@@ -315,16 +288,17 @@ impl CommandTerminal {
     }
 
     fn report_end(&self) {
-        drop(self.mounted.lock().take());
-        if let Some(identity) = self.child.identity()
+        drop(self.command.mounted.lock().take());
+        if let Some(identity) = self.command.child.identity()
             && !self.reported.swap(true, Ordering::Relaxed)
         {
-            self.process_tree
+            self.command
+                .process_tree
                 .iter()
                 .for_each(ProcessTree::remove_cgroups);
-            self.fifo.iter().for_each(|fifo| remove_fifo(fifo));
-            drop(self.holder.lock().take());
-            self.log.record_child_end(identity);
+            self.command.fifo.iter().for_each(|fifo| remove_fifo(fifo));
+            drop(self.command.holder.lock().take());
+            self.command.log.record_child_end(identity);
         }
     }
 }
@@ -335,7 +309,7 @@ impl PumpListener for CommandTerminal {
     }
 
     fn on_output(&self, chunk: &[u8]) {
-        if let Some(keyboard) = &self.keyboard {
+        if let Some(keyboard) = &self.command.keyboard {
             keyboard.watch_output(chunk);
         }
         self.capture.lock().push_bytes(chunk);
@@ -348,7 +322,7 @@ impl PumpListener for CommandTerminal {
     }
 
     fn on_closed(&self) {
-        if let Some(keyboard) = &self.keyboard {
+        if let Some(keyboard) = &self.command.keyboard {
             keyboard.close();
         }
         self.capture.lock().finish();
@@ -369,9 +343,9 @@ impl PumpListener for CommandTerminal {
         });
         let is_all_over = !held && left.is_empty();
         if is_all_over {
-            drop(self.mounted.lock().take());
+            drop(self.command.mounted.lock().take());
         }
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &self.command.watch {
             let _ = self.changes.set(watch.describe_changes(is_all_over));
         }
         let out_of_memory = status.may_be_killed() && self.kills_before.has_risen();
@@ -383,10 +357,10 @@ impl PumpListener for CommandTerminal {
             out_of_memory,
         };
         self.phase
-            .send_replace(CommandPhase::Ended(exit, self.started.elapsed()));
+            .send_replace(CommandPhase::Ended(exit, self.command.started.elapsed()));
         // After the state is visible: a reader that saw no end relies on this notification.
-        if let Some(identity) = self.child.identity() {
-            self.log.record_child_exit(identity, &status);
+        if let Some(identity) = self.command.child.identity() {
+            self.command.log.record_child_exit(identity, &status);
         }
         // Last: a busy disk delays no answer.
         if is_all_over {

@@ -5,11 +5,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::fs::FileType;
 use tokio::time::Instant;
 
 use super::child_process::ChildProcess;
-use super::command_terminal::{CommandTerminal, OutputOrigin, TerminalParts};
+use super::command_terminal::{CommandTerminal, OutputOrigin, StartedCommand};
 #[cfg(target_os = "linux")]
 use super::frozen_processes::FrozenProcesses;
 use super::local_terminals::LocalTerminals;
@@ -73,20 +74,20 @@ impl LocalTerminals {
             window,
         );
         let (pid, log) = (child.pid(), Arc::clone(&self.shared.setup.log));
-        let terminal = CommandTerminal::new(TerminalParts {
+        let command = StartedCommand {
             child,
-            holder: None,
+            holder: Mutex::default(),
             process_tree,
             fifo: Some(path),
             keyboard,
-            capture,
             started,
             log,
             watch,
             network: None,
             confinement: self.confinement().clone(),
-            mounted: None,
-        });
+            mounted: Mutex::default(),
+        };
+        let terminal = CommandTerminal::new(command, capture);
         terminal.start_pump(output, OutputOrigin::EarlierRun)?;
         let trace = Some(left.clone());
         Ok(Some(OpenTerminal {
