@@ -4,6 +4,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use serde::Serialize;
+
 use super::decision::PolicyDecision;
 use super::policy_file::PolicyRules;
 use super::rule::PolicyRule;
@@ -63,11 +65,14 @@ impl fmt::Display for HostName {
 }
 
 /// A pattern of hosts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
 pub struct HostPattern {
     /// As it was written.
     pub text: String,
+    #[serde(skip)]
     kind: HostPatternKind,
+    #[serde(skip)]
     port: Option<u16>,
 }
 

@@ -14,7 +14,7 @@ use super::word_match::{
 use punie_core::tool_effect::ToolEffect;
 
 /// A rule of the owner's.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize)]
 pub struct PolicyRule {
     /// Its name, by which verdicts and grants call it.
     pub name: String,
@@ -38,10 +38,12 @@ pub struct PolicyRule {
 }
 
 /// A pattern of paths.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize)]
+#[serde(transparent)]
 pub struct PathGlob {
     /// As it was written.
     pub text: String,
+    #[serde(skip)]
     matchers: Vec<GlobMatcher>,
 }
 

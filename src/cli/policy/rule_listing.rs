@@ -1,7 +1,5 @@
 //! `policy show`: shows the rules and the grants in force.
 
-use std::path::PathBuf;
-
 use serde::Serialize;
 
 use super::PolicyContext;
@@ -24,63 +22,36 @@ struct PolicyListing<'a> {
     running: bool,
     /// The reason why config.toml, as it is now, is not in force in the running runner.
     config_error: Option<&'a str>,
-    rules: Vec<RuleListing<'a>>,
+    rules: &'a [PolicyRule],
     grants: &'a [PolicyGrant],
 }
 
-#[derive(Serialize)]
-struct RuleListing<'a> {
-    name: &'a str,
-    decision: PolicyDecision,
-    reason: Option<&'a str>,
-    tools: &'a [String],
-    paths: Vec<&'a str>,
-    command: &'a [Vec<String>],
-    hosts: Vec<&'a str>,
-    folders: &'a [PathBuf],
-    line: usize,
-}
-
-impl<'a> RuleListing<'a> {
-    fn from_rule(rule: &'a PolicyRule) -> Self {
-        Self {
-            name: &rule.name,
-            decision: rule.decision,
-            reason: rule.reason.as_deref(),
-            tools: &rule.tools,
-            paths: rule.paths.iter().map(|glob| glob.text.as_str()).collect(),
-            command: &rule.command,
-            hosts: rule.hosts.iter().map(|host| host.text.as_str()).collect(),
-            folders: &rule.folders,
-            line: rule.line,
-        }
-    }
-
-    /// Describes the calls to which the rule applies.
-    fn describe_subject(&self) -> String {
-        let command = self
-            .command
-            .iter()
-            .map(|words| words.join("|"))
-            .collect::<Vec<_>>()
-            .join(" ");
-        let folders = self
-            .folders
-            .iter()
-            .map(|folder| folder.display().to_string());
-        let folders: Vec<String> = folders.collect();
-        let about = [
-            ("command", command),
-            ("paths", self.paths.join(", ")),
-            ("hosts", self.hosts.join(", ")),
-            ("sessions in", folders.join(", ")),
-            ("tools", self.tools.join(", ")),
-        ];
-        let said = about.iter().filter(|(_, text)| !text.is_empty());
-        said.map(|(key, text)| format!("{key}: {text}"))
-            .collect::<Vec<_>>()
-            .join("; ")
-    }
+/// Describes the calls to which a rule applies.
+fn describe_subject(rule: &PolicyRule) -> String {
+    let command = rule
+        .command
+        .iter()
+        .map(|words| words.join("|"))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let paths: Vec<&str> = rule.paths.iter().map(|glob| glob.text.as_str()).collect();
+    let hosts: Vec<&str> = rule.hosts.iter().map(|host| host.text.as_str()).collect();
+    let folders = rule
+        .folders
+        .iter()
+        .map(|folder| folder.display().to_string());
+    let folders: Vec<String> = folders.collect();
+    let about = [
+        ("command", command),
+        ("paths", paths.join(", ")),
+        ("hosts", hosts.join(", ")),
+        ("sessions in", folders.join(", ")),
+        ("tools", rule.tools.join(", ")),
+    ];
+    let said = about.iter().filter(|(_, text)| !text.is_empty());
+    said.map(|(key, text)| format!("{key}: {text}"))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Prints the rules and grants.
@@ -92,7 +63,6 @@ pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Re
     let ask = in_force.map_or(desk.config.policy.ask.as_slice(), |settings| {
         settings.ask.as_slice()
     });
-    let shown: Vec<RuleListing<'_>> = rules.rules.iter().map(RuleListing::from_rule).collect();
     if as_json {
         console::print_json(&PolicyListing {
             file: &desk.file,
@@ -100,13 +70,13 @@ pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Re
             ask,
             running: in_force.is_some(),
             config_error: in_force.and_then(|settings| settings.config.error.as_deref()),
-            rules: shown,
+            rules: &rules.rules,
             grants: &grants,
         });
         return Ok(Exit::Done);
     }
     print_state(in_force);
-    console::print_line(&format!("Rules     {} in {}", shown.len(), desk.file));
+    console::print_line(&format!("Rules     {} in {}", rules.rules.len(), desk.file));
     let default = describe_default(rules.default.as_str(), ask);
     console::print_line(&format!("Default   {default}"));
     if !ask.is_empty() {
@@ -115,20 +85,18 @@ pub(super) fn show_policy(desk: &PolicyContext<'_>, as_json: bool) -> anyhow::Re
             ask.join(", ")
         ));
     }
-    if !shown.is_empty() {
-        let rows: Vec<Vec<String>> = shown
+    if !rules.rules.is_empty() {
+        let rows: Vec<Vec<String>> = rules
+            .rules
             .iter()
             .map(|rule| {
                 let why = rule
                     .reason
+                    .as_ref()
                     .map_or_else(String::new, |reason| format!("  ({reason})"));
                 let about =
-                    console::cell_text(&format!("{}{why}", rule.describe_subject()), usize::MAX);
-                vec![
-                    rule.decision.as_str().to_owned(),
-                    rule.name.to_owned(),
-                    about,
-                ]
+                    console::cell_text(&format!("{}{why}", describe_subject(rule)), usize::MAX);
+                vec![rule.decision.as_str().to_owned(), rule.name.clone(), about]
             })
             .collect();
         console::print_line("");
