@@ -11,8 +11,10 @@ use tokio::sync::Mutex;
 
 use super::approval_form::{FolderAnswer, folder_answer, folder_form, repository_form};
 use super::client_abilities::{client_name, has_forms, named_roots};
-use super::device_link::{DeviceLink, FolderDecision, HiddenRepository, LinkError};
+use super::device_link::{DeviceLink, LinkError};
 use punie_core::request_session::RequestSession;
+use punie_host::LinkedRepository;
+use punie_host::permission::FolderVerdict;
 
 pub(super) struct ClientSession {
     /// The folders of a client that names none; `None` if folders of this machine say nothing about the device.
@@ -70,14 +72,14 @@ impl ClientSession {
         let mut is_settled = true;
         for folder in &session.folders {
             match link.judge_folder(folder).await? {
-                FolderDecision::Allowed => {}
-                FolderDecision::Open => {
+                FolderVerdict::Allowed => {}
+                FolderVerdict::Unknown => {
                     is_settled = false;
                     self.ask_about_folder(link, &session.client, folder, client)
                         .await?;
                 }
                 // The device refuses the call, whatever is answered about the rest.
-                FolderDecision::Refused => return Ok(Some(session)),
+                FolderVerdict::Denied(_) | FolderVerdict::Unusable(_) => return Ok(Some(session)),
             }
         }
         for hidden in link.undecided_repositories(&session.folders).await? {
@@ -120,14 +122,16 @@ impl ClientSession {
         &self,
         link: &dyn DeviceLink,
         name: &str,
-        hidden: &HiddenRepository,
+        hidden: &LinkedRepository,
         client: &Peer<RoleServer>,
     ) -> Result<(), LinkError> {
-        if !self.declined.lock().await.insert(hidden.folder.clone()) {
+        if !self.declined.lock().await.insert(hidden.repository.clone()) {
             return Ok(());
         }
-        match show_form(repository_form(name, &hidden.text), client).await {
-            FolderAnswer::Rule(is_allowed) => link.answer_folder(&hidden.folder, is_allowed).await,
+        match show_form(repository_form(name, &hidden.describe_place()), client).await {
+            FolderAnswer::Rule(is_allowed) => {
+                link.answer_folder(&hidden.repository, is_allowed).await
+            }
             FolderAnswer::Declined | FolderAnswer::None => Ok(()),
         }
     }

@@ -8,6 +8,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use punie_core::ids::RequestId;
 use punie_core::request_session::RequestSession;
+use punie_host::LinkedRepository;
+use punie_host::permission::FolderVerdict;
 
 /// The reply of a device, or the reason why there is none.
 pub type LinkReply<'a, T> = BoxFuture<'a, Result<T, LinkError>>;
@@ -54,26 +56,6 @@ pub struct LinkQuestion {
     pub options: Vec<(String, String, bool)>,
 }
 
-/// The owner's decision about sessions in a folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FolderDecision {
-    /// They may work there.
-    Allowed,
-    /// The owner has not been asked.
-    Open,
-    /// They may not.
-    Refused,
-}
-
-/// A repository of a session's folder that git does not reach, because it lies elsewhere.
-#[derive(Debug, Clone)]
-pub struct HiddenRepository {
-    /// Its folder.
-    pub folder: PathBuf,
-    /// A sentence that says so, without its period.
-    pub text: String,
-}
-
 /// A device whose tools a client may use.
 pub trait DeviceLink: Send + Sync + 'static {
     /// Lists the catalog entries of the tools. Where the device cannot be reached, they are those of this program, whose
@@ -88,12 +70,13 @@ pub trait DeviceLink: Send + Sync + 'static {
         output: Option<UnboundedSender<String>>,
     ) -> LinkReply<'a, LinkAnswer>;
     /// Returns the owner's decision about sessions in a folder.
-    fn judge_folder<'a>(&'a self, folder: &'a Path) -> LinkReply<'a, FolderDecision>;
-    /// Returns the repositories of a session's folders about which the owner has not decided.
+    fn judge_folder<'a>(&'a self, folder: &'a Path) -> LinkReply<'a, FolderVerdict>;
+    /// Returns the repositories that git does not reach from a session's folders, because they lie elsewhere. Leaves
+    /// out those about which the owner has decided.
     fn undecided_repositories<'a>(
         &'a self,
         folders: &'a [PathBuf],
-    ) -> LinkReply<'a, Vec<HiddenRepository>>;
+    ) -> LinkReply<'a, Vec<LinkedRepository>>;
     /// Makes a rule of the owner's answer about sessions in a folder, or about git in a repository.
     fn answer_folder<'a>(&'a self, folder: &'a Path, is_allowed: bool) -> LinkReply<'a, ()>;
     /// Returns why no call runs in a folder that the person at the client has declined, with what allows it.

@@ -11,9 +11,6 @@ mod mcp_server;
 mod output_pages;
 mod tool_answer;
 
-pub use device_link::{
-    DeviceLink, FolderDecision, HiddenRepository, LinkAnswer, LinkCall, LinkError, LinkQuestion,
-    LinkReply,
-};
+pub use device_link::{DeviceLink, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply};
 pub use http_server::serve_http;
 pub use mcp_server::{McpServer, serve_client};

@@ -12,12 +12,10 @@ use super::link_connection::{LinkConnection, OutputSender};
 use super::program_tools::list_program_tools;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
-use crate::mcp::{
-    DeviceLink, FolderDecision, HiddenRepository, LinkAnswer, LinkCall, LinkError, LinkQuestion,
-    LinkReply,
-};
+use crate::mcp::{DeviceLink, LinkAnswer, LinkCall, LinkError, LinkQuestion, LinkReply};
 use punie_core::ids::RequestId;
 use punie_home::command_to_type;
+use punie_host::LinkedRepository;
 use punie_host::permission::FolderVerdict;
 use punie_policy::command_line::quote_word;
 
@@ -108,18 +106,12 @@ impl DeviceLink for CallerLink {
         Box::pin(self.run_call(call, output))
     }
 
-    fn judge_folder<'a>(&'a self, folder: &'a Path) -> LinkReply<'a, FolderDecision> {
+    fn judge_folder<'a>(&'a self, folder: &'a Path) -> LinkReply<'a, FolderVerdict> {
         Box::pin(async move {
             match &self.device {
-                LinkedDevice::OfHome(device) => Ok(match device.judge_folder(folder).await? {
-                    FolderVerdict::Allowed => FolderDecision::Allowed,
-                    FolderVerdict::Unknown => FolderDecision::Open,
-                    FolderVerdict::Denied(_) | FolderVerdict::Unusable(_) => {
-                        FolderDecision::Refused
-                    }
-                }),
+                LinkedDevice::OfHome(device) => device.judge_folder(folder).await,
                 // The device decides.
-                LinkedDevice::Named(_) => Ok(FolderDecision::Allowed),
+                LinkedDevice::Named(_) => Ok(FolderVerdict::Allowed),
             }
         })
     }
@@ -127,17 +119,12 @@ impl DeviceLink for CallerLink {
     fn undecided_repositories<'a>(
         &'a self,
         folders: &'a [PathBuf],
-    ) -> LinkReply<'a, Vec<HiddenRepository>> {
+    ) -> LinkReply<'a, Vec<LinkedRepository>> {
         Box::pin(async move {
-            let LinkedDevice::OfHome(device) = &self.device else {
-                return Ok(Vec::new());
-            };
-            let found = device.undecided_repositories(folders).await?.into_iter();
-            let hidden = found.map(|linked| HiddenRepository {
-                text: linked.describe_place(),
-                folder: linked.repository,
-            });
-            Ok(hidden.collect())
+            match &self.device {
+                LinkedDevice::OfHome(device) => device.undecided_repositories(folders).await,
+                LinkedDevice::Named(_) => Ok(Vec::new()),
+            }
         })
     }
 

@@ -30,7 +30,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("bridges", &["home", "host", "policy", "text"]),
     ("config", &["sandbox", "text"]),
     ("service", &[]),
-    ("mcp", &["tool"]),
+    ("mcp", &["host", "tool"]),
 ];
 
 /// A crate whose modules may not use each other freely.
