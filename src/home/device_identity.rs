@@ -9,7 +9,6 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -23,6 +22,7 @@ use super::machine_id::MachineId;
 use super::private_files::{create_private_file, replace_private_file};
 use super::runner_lock;
 use super::tokens::random_bytes;
+use punie_core::clock::unix_time_ms;
 use punie_core::durable;
 use punie_core::ids::DeviceId;
 use punie_text::redact::Secret;
@@ -177,7 +177,7 @@ impl DeviceIdentity {
         let record = DeviceRecord {
             id,
             public_key: encode_public_key(&key),
-            created_at: now_ms(),
+            created_at: unix_time_ms().unsigned_abs(),
             machine,
         };
         let unfinished = home.unfinished_device_file();
@@ -278,12 +278,4 @@ fn damaged_identity(path: &Path, why: String) -> HomeError {
 
 fn encode_public_key(key: &SigningKey) -> String {
     STANDARD.encode(key.verifying_key().as_bytes())
-}
-
-/// Returns the time in milliseconds since 1970.
-pub(super) fn now_ms() -> u64 {
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
 }

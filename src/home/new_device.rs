@@ -8,11 +8,11 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::error::HomeError;
 use super::layout::Home;
 use super::tokens::{BackendTokens, TokenName};
+use punie_core::clock::unix_time_ms;
 use punie_core::durable;
 
 /// Renames the identity, its session and its journal to unused names, so that the owner keeps them. No runner may use
@@ -22,10 +22,7 @@ use punie_core::durable;
 /// [`HomeError::Unwritable`] when a file cannot be renamed. The journal is renamed first and the identity last, so that
 /// an interrupted call can be repeated.
 pub fn set_identity_aside(home: &Home) -> Result<Vec<PathBuf>, HomeError> {
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let suffix = format!("aside-{}", since_1970.as_millis());
+    let suffix = format!("aside-{}", unix_time_ms());
     let journal = home.journal_file();
     let beside = |ending: &str| PathBuf::from(format!("{}{ending}", journal.display()));
     let mut files = vec![beside(""), beside("-wal"), beside("-shm")];

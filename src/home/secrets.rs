@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::device_identity;
 use super::error::HomeError;
 use super::folder_watch::{FolderSignal, FolderWatch};
 use super::layout::Home;
@@ -18,6 +17,7 @@ use super::secrets_key::{
 };
 
 use super::private_files::replace_private_file;
+use punie_core::clock::unix_time_ms;
 use punie_text::redact::Secret;
 
 /// The longest value, more than any key or certificate needs.
@@ -155,7 +155,7 @@ impl SecretStore {
         let (mut all, key) = self.read_secrets()?;
         let stored = StoredSecret {
             value: value.expose().clone(),
-            set_at_ms: now_ms(),
+            set_at_ms: unix_time_ms(),
             asked: asked.or_else(|| all.get(name)?.asked.clone()),
         };
         let is_new = all.insert(name.to_owned(), stored).is_none();
@@ -179,7 +179,7 @@ impl SecretStore {
 
     /// Records that a command gets these secrets now. Only the list of secrets shows it: a failure changes nothing else.
     pub fn record_use<'n>(&self, names: impl Iterator<Item = &'n str>) {
-        let (mut uses, now) = (self.read_uses(), now_ms());
+        let (mut uses, now) = (self.read_uses(), unix_time_ms());
         let mut is_changed = false;
         for name in names {
             let last = uses.entry(name.to_owned()).or_default();
@@ -320,9 +320,4 @@ fn check_secret(name: &str, value: &str) -> Result<(), String> {
         );
     }
     Ok(())
-}
-
-/// Returns the time in milliseconds since 1970.
-pub(super) fn now_ms() -> i64 {
-    i64::try_from(device_identity::now_ms()).unwrap_or(i64::MAX)
 }

@@ -16,11 +16,7 @@ pub struct Clock {
 impl Clock {
     /// Returns the system's clock.
     pub fn system() -> Self {
-        Self::from_fn(|| {
-            SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
-        })
+        Self::from_fn(unix_time_ms)
     }
 
     /// Creates a clock with another time of day.
@@ -48,6 +44,13 @@ impl Clock {
     pub fn since_boot_ms(&self) -> i64 {
         (self.since_boot)()
     }
+}
+
+/// Returns this machine's time of day in milliseconds since 1970, or 0 if its clock is set to before 1970.
+pub fn unix_time_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// Reads `CLOCK_BOOTTIME` on Linux; Darwin's `CLOCK_MONOTONIC` also counts sleep.

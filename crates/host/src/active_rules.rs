@@ -6,11 +6,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use uuid::Uuid;
 
+use punie_core::clock::unix_time_ms;
 use punie_core::ids::RequestId;
 use punie_home::{GrantFiles, Home, HomeError, PolicyFile, PolicyStamp};
 use punie_policy::{
@@ -143,7 +144,7 @@ impl ActiveRules {
 
     /// Returns the grants in force that this request may use, or that any new request may use.
     pub fn grants_for(&self, request: Option<&RequestId>) -> Vec<PolicyGrant> {
-        let now = now_ms();
+        let now = unix_time_ms();
         let all = self.grants.texts();
         let read = all
             .iter()
@@ -166,7 +167,7 @@ impl ActiveRules {
         once: bool,
         lasts: Duration,
     ) -> Result<PolicyGrant, HomeError> {
-        let now = now_ms();
+        let now = unix_time_ms();
         let lasts_ms = i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX);
         // Version 7 ids sort by the time at which they were given.
         let id = Uuid::now_v7().simple().to_string();
@@ -288,12 +289,4 @@ impl ActiveRules {
             .find(|grant| grant.id == id)
             .is_none_or(|grant| !grant.once || self.grants.claim(id, request))
     }
-}
-
-/// Returns the wall clock in milliseconds since 1970; grants expire by it.
-fn now_ms() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

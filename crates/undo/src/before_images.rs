@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 
 use super::content_store::{ContentStore, hash_file};
 use super::manifest::{self, FileBefore, ManifestLine, ManifestPath};
-use super::{LARGEST_KEPT, Trash, unix_time_ms};
+use super::{LARGEST_KEPT, Trash};
+use punie_core::clock::unix_time_ms;
 use punie_core::durable::{append_json_lines, sync_folder};
 use punie_core::failpoint::reach_of;
 use punie_core::ids::RequestId;

@@ -1,7 +1,7 @@
 //! Recovery of an interrupted commit or staging: reads the outcome from the repository and removes locks that a killed
 //! git of ours left.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
@@ -9,6 +9,7 @@ use super::GitDeps;
 use super::commit_report::report_earlier_commit;
 use super::repository::GitRepository;
 use super::resolve_revision::short_id;
+use punie_core::clock::unix_time_ms;
 use punie_core::ids::{RequestId, to_hex};
 use punie_host::RawPath;
 use punie_host::local::other_processes::may_run_in_folder;
@@ -18,14 +19,6 @@ use punie_tool::{CallIntent, IntentOutcome, ToolContext, ToolError};
 
 /// The number of commits to search, because others may have been made since.
 const SEARCH_DEPTH: &str = "--max-count=50";
-
-/// Returns the current time in milliseconds since 1970.
-fn unix_time_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// Hashes a commit message so that git's whitespace cleanup does not change the hash.
 pub(super) fn message_hash(message: &str) -> String {
@@ -237,7 +230,7 @@ impl GitRepository {
             repository,
             head: head.cloned(),
             message: message_hash(message),
-            since_ms: unix_time_ms(),
+            since_ms: unix_time_ms().unsigned_abs(),
         })
     }
 
@@ -245,7 +238,7 @@ impl GitRepository {
     pub(super) fn stage_intent(&self) -> CallIntent {
         self.intent_or_vague("stage files", |repository| CallIntent::Stage {
             repository,
-            since_ms: unix_time_ms(),
+            since_ms: unix_time_ms().unsigned_abs(),
         })
     }
 

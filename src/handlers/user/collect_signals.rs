@@ -10,9 +10,10 @@ use tokio::time::Instant;
 
 use super::UserDeps;
 use super::ask_user_question::nobody_to_ask_error;
-use super::person_question::{PersonQuestion, QuestionEnd, cancelled_error, now_ms};
+use super::person_question::{PersonQuestion, QuestionEnd, cancelled_error};
 use super::signal_consent_text::consent_text;
 use super::signal_reader::SignalReader;
+use punie_core::clock::unix_time_ms;
 use punie_home::{ConsentAct, ConsentRecord, HomeError, QuestionInput, SignalConsents};
 use punie_signals::{Category, SignalPlaces};
 use punie_tool::{DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolReply};
@@ -197,7 +198,7 @@ impl UserDeps {
         match self.ask_person(cx, question, until).await? {
             QuestionEnd::Answered(_) => {
                 let record = ConsentRecord {
-                    at_ms: now_ms(),
+                    at_ms: unix_time_ms(),
                     category: category.name().to_owned(),
                     act: ConsentAct::Given,
                     text,

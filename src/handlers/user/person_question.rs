@@ -1,11 +1,12 @@
 //! One question to a person: to the editor that follows the call, to this device and to the caller's side at once. The
 //! first answer counts.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::UserDeps;
+use punie_core::clock::unix_time_ms;
 use punie_core::ids::RequestId;
 use punie_home::{NobodyToAsk, OpenQuestion, PersonReply, QuestionInput};
 use punie_text::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
@@ -110,12 +111,6 @@ impl UserDeps {
     }
 }
 
-/// Returns the milliseconds since 1970.
-pub(super) fn now_ms() -> i64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
-}
-
 pub(super) fn cancelled_error() -> ToolError {
     ToolError::call_cancelled("The question was withdrawn.")
 }
@@ -143,7 +138,7 @@ fn end_by_reply(reply: PersonReply) -> QuestionEnd {
 
 fn open_question(cx: &ToolContext, question: PersonQuestion, until: Instant) -> OpenQuestion {
     let number = question.number.to_string();
-    let asked_at_ms = now_ms();
+    let asked_at_ms = unix_time_ms();
     let left = until.saturating_duration_since(Instant::now());
     OpenQuestion {
         // After a crash the same question has the same id, so that an answer to it counts.

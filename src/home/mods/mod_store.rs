@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::mod_records::{FeatureRecord, PendingChange, StagedFiles};
-use crate::device_identity::now_ms;
 use crate::error::HomeError;
 use crate::file_modes::{FolderAccess, ensure_dir};
 use crate::layout::Home;
 use crate::name_grammar::is_item_id;
 use crate::state_file::StateFile;
+use punie_core::clock;
 use punie_core::durable::{DraftFile, Readers, open_lock_file, sync_folder};
 use punie_core::ids::to_hex;
 
@@ -61,7 +61,7 @@ impl ModStore {
 
     /// Returns the present time in milliseconds since 1970.
     pub fn unix_time_ms() -> u64 {
-        now_ms()
+        clock::unix_time_ms().unsigned_abs()
     }
 
     /// Returns the folder of the contents.

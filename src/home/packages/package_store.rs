@@ -15,9 +15,8 @@ use crate::command_hint::command_to_type;
 use crate::error::HomeError;
 use crate::file_modes::{self, FolderAccess};
 use crate::layout::Home;
-use crate::secrets::now_ms;
 use crate::{plugins, skills};
-use punie_core::clock::ExpiryClock;
+use punie_core::clock::{ExpiryClock, unix_time_ms};
 use punie_core::durable::sync_folder;
 use punie_core::failpoint;
 use punie_core::ids::to_hex;
@@ -121,7 +120,7 @@ impl PackageStore {
             version: new.version.clone(),
             sha256: sha256.to_owned(),
             files: new.content.file_hashes(),
-            at_ms: now_ms(),
+            at_ms: unix_time_ms(),
         };
         let present = open.records.find_receipt(new.kind, &new.id).cloned();
         let replaced = match present {
@@ -312,6 +311,6 @@ fn removed_package(
         ),
         receipt,
         is_replaced,
-        at_ms: now_ms(),
+        at_ms: unix_time_ms(),
     })
 }

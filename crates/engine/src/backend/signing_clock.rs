@@ -1,7 +1,8 @@
 //! The clock for signatures: the backend's time as far as it is known, always increasing.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use punie_core::clock::unix_time_ms;
 
 /// The backend's clock, as its functions report it.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ impl SigningClock {
     pub(super) fn next_ms(&self, dated_offset_ms: Option<i64>) -> i64 {
         let is_told = self.has_server_time.load(Ordering::Relaxed);
         let dated = dated_offset_ms.filter(|_| !is_told);
-        let now = local_now_ms() + dated.unwrap_or_else(|| self.offset_ms.load(Ordering::Relaxed));
+        let now = unix_time_ms() + dated.unwrap_or_else(|| self.offset_ms.load(Ordering::Relaxed));
         let last = self.last_signed_ms.fetch_max(now, Ordering::SeqCst);
         if now > last {
             now
@@ -32,7 +33,7 @@ impl SigningClock {
     pub(super) fn set_server_time(&self, server_now_ms: f64) {
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         self.offset_ms
-            .store(server_now_ms as i64 - local_now_ms(), Ordering::Relaxed);
+            .store(server_now_ms as i64 - unix_time_ms(), Ordering::Relaxed);
         self.has_server_time.store(true, Ordering::Relaxed);
     }
 
@@ -44,10 +45,4 @@ impl SigningClock {
         self.last_signed_ms
             .store(server_now_ms as i64, Ordering::SeqCst);
     }
-}
-
-fn local_now_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -20,6 +19,7 @@ use super::protected_path_records::{FileContent, ProtectedPathRecords};
 use super::protected_path_stamp::PathStamp;
 use super::protected_paths::{ProtectedPathScan, ProtectedPathState};
 use crate::protected_path;
+use punie_core::clock::unix_time_ms;
 use punie_sandbox::SandboxRules;
 
 /// The resolution of the kernel's time stamps, in milliseconds, at its coarsest.
@@ -358,12 +358,4 @@ impl SharedGuard {
             self.put_back(state, path, now.why, content);
         }
     }
-}
-
-/// Returns the time in milliseconds since 1970, as the file system has it.
-pub(super) fn unix_time_ms() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

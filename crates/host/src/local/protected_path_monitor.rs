@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use ignore::WalkBuilder;
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 
-use super::protected_path_guard::{SharedGuard, unix_time_ms};
+use super::protected_path_guard::SharedGuard;
 use crate::protected_path;
+use punie_core::clock::unix_time_ms;
 
 /// The interval in which processes that a command left are looked for.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);

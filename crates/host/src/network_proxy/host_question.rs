@@ -2,10 +2,11 @@
 //! approvals` show and answer it; a runner also asks the caller's side.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::call_network::NetworkCaller;
 use punie_core::approval_answer::ApprovalOption;
+use punie_core::clock::unix_time_ms;
 use punie_core::ids::RequestId;
 use punie_home::{NobodyToAsk, OpenQuestion, PeopleAsker};
 use punie_text::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
@@ -73,7 +74,7 @@ impl HostAsker {
             title.truncate(at);
             title.push('…');
         }
-        let now_ms = now_ms();
+        let now_ms = unix_time_ms();
         let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
         OpenQuestion {
             id: RequestId::new(),
@@ -102,9 +103,4 @@ impl HostAsker {
             expires_at_ms: now_ms.saturating_add(patience_ms),
         }
     }
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, WeakShared};
@@ -13,6 +13,7 @@ use super::{FolderVerdict, SessionFolders};
 use crate::ReachableFolders;
 use crate::blocking::run_blocking;
 use crate::local::confinement::Confinement;
+use punie_core::clock::unix_time_ms;
 use punie_core::ids::RequestId;
 use punie_core::request_session::RequestSession;
 use punie_home::{OpenQuestion, PeopleAsker, command_to_type};
@@ -157,7 +158,7 @@ impl SessionGate {
         folder: &Path,
         tool: &str,
     ) -> OpenQuestion {
-        let now_ms = now_ms();
+        let now_ms = unix_time_ms();
         let patience_ms = i64::try_from(self.patience.as_millis()).unwrap_or(i64::MAX);
         let folder = escape_to_one_line(&folder.display().to_string());
         // The client names itself, and may take any name.
@@ -234,9 +235,4 @@ fn refusal(tool: &str, folder: &Path, verdict: &FolderVerdict) -> ToolError {
             ToolError::new(ErrorCode::PolicyDenied, text)
         }
     }
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }

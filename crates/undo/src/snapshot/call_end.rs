@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::super::manifest::ManifestLine;
-use super::super::unix_time_ms;
 use super::call_record::{FolderStart, MovedRef, RepositoryRefs, SnapshotEnd};
 use super::git_index::{find_git_folder, read_refs};
 use super::ignore_rules::find_repository_above;
 use super::tree_node::{PathChange, compare_trees};
 use super::watched_folder::FolderTree;
+use punie_core::clock::unix_time_ms;
 
 /// The lines that say what a call changed in one folder.
 pub(super) fn describe_end(

@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use super::super::Trash;
 use super::super::manifest::{self, ManifestLine, ManifestPath};
-use super::super::{Trash, unix_time_ms};
 use super::call_end::{describe_end, read_folder_refs};
 use super::call_record::{
     CallStart, CallsFolder, FolderStart, link_file, read_tree_file, share_tree_file,
@@ -21,6 +21,7 @@ use super::snapshot_contents::SnapshotContents;
 use super::tree_node::{TreeNode, compare_trees};
 use super::tree_scan::{ScanContext, count_tree, scan_tree};
 use super::watched_folder::{FolderTree, WatchedFolder};
+use punie_core::clock::unix_time_ms;
 use punie_core::durable::open_lock_file;
 use punie_core::failpoint::reach_of;
 use punie_core::ids::RequestId;

@@ -5,9 +5,10 @@ use std::path::Path;
 
 #[cfg(target_os = "linux")]
 use super::super::FolderSnapshots;
+use super::super::Trash;
 use super::super::inventory::{MANIFEST, TrashEntry};
 use super::super::manifest::{ManifestLine, ManifestPath};
-use super::super::{Trash, unix_time_ms};
+use punie_core::clock::unix_time_ms;
 use punie_core::durable::append_json_lines;
 use punie_core::ids::RequestId;
 
