@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use punie_core::durable::open_private_file;
+use punie_core::durable::{allow_missing, open_private_file};
 
 /// The size limit of a file.
 const MAX_FILE_BYTES: u64 = 10 << 20;
@@ -39,10 +39,8 @@ pub fn log_files(folder: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// The folder cannot be read.
 pub fn measure_folder(folder: &Path) -> io::Result<u64> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
+    let Some(entries) = allow_missing(fs::read_dir(folder))? else {
+        return Ok(0);
     };
     let sizes = entries.map(|entry| entry?.metadata().map(|file| file.len()));
     sizes.sum()

@@ -11,6 +11,8 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
+use punie_core::durable::allow_missing;
+
 /// The largest accepted configuration file.
 const MAX_BYTES: u64 = 1024 * 1024;
 
@@ -163,10 +165,8 @@ impl ProcessEnvironment {
 /// # Errors
 /// The system's error. `PermissionDenied` if every user may write the file.
 pub fn read_config_text(path: &Path) -> io::Result<Option<String>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+    let Some(file) = allow_missing(File::open(path))? else {
+        return Ok(None);
     };
     #[cfg(unix)]
     {

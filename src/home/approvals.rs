@@ -7,7 +7,6 @@
 )]
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use super::private_files::{ensure_private_file, replace_private_file};
 use super::question_input::{PersonReply, QuestionInput};
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 use punie_core::clock::ExpiryClock;
-use punie_core::durable::open_lock_file;
+use punie_core::durable::{allow_missing, open_lock_file};
 use punie_core::ids::RequestId;
 
 /// The time for which an answer waits for its question to be asked again.
@@ -191,9 +190,7 @@ impl ApprovalQuestions {
             .lock_answers()
             .inspect_err(|error| tracing::warn!(%error, "a question is closed without the lock"));
         for path in [self.answer_file(id), self.file(id), self.shown_file(id)] {
-            if let Err(error) = fs::remove_file(&path)
-                && error.kind() != ErrorKind::NotFound
-            {
+            if let Err(error) = allow_missing(fs::remove_file(&path)) {
                 tracing::warn!(path = %path.display(), %error, "a question stays on the list though it is closed");
             }
         }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::path::Path;
 
 use base64::Engine;
@@ -227,10 +227,9 @@ fn check_halves(
 }
 
 fn read_device_record(path: &Path) -> Result<Option<DeviceRecord>, HomeError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(HomeError::unreadable(path)(error)),
+    let opened = durable::allow_missing(File::open(path)).map_err(HomeError::unreadable(path))?;
+    let Some(file) = opened else {
+        return Ok(None);
     };
     let text = read_identity_text(file, path)?;
     serde_json::from_str(&text)

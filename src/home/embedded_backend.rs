@@ -2,12 +2,12 @@
 //! while the backend serves; afterwards it tells the next one which port to take again.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 
 use super::error::HomeError;
 use super::layout::Home;
-use punie_core::durable::open_lock_file;
+use punie_core::durable::{allow_missing, open_lock_file};
 
 /// The published address of a running embedded backend, until it is dropped.
 #[derive(Debug)]
@@ -75,10 +75,8 @@ impl EmbeddedBackendAddress {
             let read = file.read_to_string(&mut text);
             Ok(read.is_ok_and(|bytes| bytes > 0).then_some(text))
         };
-        match read() {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            read => read.map_err(HomeError::unreadable(&path)),
-        }
+        let found = allow_missing(read()).map(Option::flatten);
+        found.map_err(HomeError::unreadable(&path))
     }
 }
 

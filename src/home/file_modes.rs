@@ -1,11 +1,12 @@
 //! File modes of the home. Folders and secret files are created for this user alone, and more open ones are refused. On
 //! systems without modes the folder's inherited access rules apply.
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::error::HomeError;
+use punie_core::durable::private_folder_builder;
 
 /// The access that other users may have to a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,11 +44,10 @@ pub(super) fn ensure_dir(path: &Path, openness: FolderAccess) -> Result<(), Home
 }
 
 fn create_missing_dir(path: &Path, with_parents: bool) -> Result<(), HomeError> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(with_parents);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(path) {
+    match private_folder_builder()
+        .recursive(with_parents)
+        .create(path)
+    {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotADirectory => Err(not_a_folder_error(path)),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::HomeError;
 use super::file_modes::{self, FolderAccess};
+use punie_core::durable::allow_missing;
 
 /// The folder `~/.punie`, after it was created and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -289,10 +290,7 @@ impl Home {
         reason = "this file owns the names in the home"
     )]
     pub fn clear_editor_socket(&self) -> std::io::Result<()> {
-        match std::fs::remove_file(self.editor_socket()) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        allow_missing(std::fs::remove_file(self.editor_socket())).map(drop)
     }
     /// Returns `state/embedded-backend`: the address of the embedded backend that serves in this home.
     pub fn embedded_backend_file(&self) -> PathBuf {

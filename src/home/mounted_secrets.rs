@@ -10,13 +10,15 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::HomeError;
 use super::layout::Home;
-use punie_core::durable::{open_lock_file, open_private_file};
+use punie_core::durable::{
+    allow_missing, open_lock_file, open_private_file, private_folder_builder,
+};
 use punie_text::redact::Secret;
 
 /// The variable that names the folder of a command's secret files.
@@ -129,11 +131,9 @@ pub fn count_stale_mounts(home: &Home) -> Result<usize, HomeError> {
         Ok(lock) => lock.try_lock_shared().is_ok(),
         Err(_) => true,
     };
-    match list_mount_names(&place) {
-        Ok(names) => Ok(names.iter().filter(|name| is_stale(name)).count()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(HomeError::unreadable(&place)(error)),
-    }
+    let names = allow_missing(list_mount_names(&place)).map_err(HomeError::unreadable(&place))?;
+    let names = names.unwrap_or_default();
+    Ok(names.iter().filter(|name| is_stale(name)).count())
 }
 
 /// A folder that is removed when this is dropped.
@@ -159,7 +159,8 @@ impl MountFolder {
             lock,
             _held: held,
         };
-        create_private_folder(&folder.path).map_err(HomeError::unwritable(&folder.path))?;
+        let created = private_folder_builder().create(&folder.path);
+        created.map_err(HomeError::unwritable(&folder.path))?;
         Ok(folder)
     }
 
@@ -171,7 +172,7 @@ impl MountFolder {
             .take_while(|path| *path != self.path)
             .collect();
         for folder in below.into_iter().rev().filter(|folder| !folder.is_dir()) {
-            create_private_folder(folder)?;
+            private_folder_builder().create(folder)?;
         }
         let mut file = open_private_file(file, |options| options.write(true).create_new(true))?;
         file.write_all(value.as_bytes())
@@ -181,8 +182,8 @@ impl MountFolder {
 impl Drop for MountFolder {
     fn drop(&mut self) {
         for gone in [
-            remove_folder_if_exists(&self.path),
-            remove_file_if_exists(&self.lock),
+            allow_missing(fs::remove_dir_all(&self.path)),
+            allow_missing(fs::remove_file(&self.lock)),
         ] {
             if let Err(cause) = gone {
                 tracing::error!(folder = %self.path.display(), %cause, "secrets of a command could not be removed");
@@ -196,13 +197,6 @@ fn lock_mounts(place: &Path) -> Result<File, HomeError> {
     open_lock_file(&path)
         .and_then(|file| file.lock().map(|()| file))
         .map_err(HomeError::unwritable(&path))
-}
-
-fn create_private_folder(path: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }
 
 /// Returns the names of the folders here, or of their locks.
@@ -231,23 +225,9 @@ fn remove_unlocked_folders(place: &Path) -> io::Result<usize> {
             Err(TryLockError::WouldBlock) => continue,
             Err(TryLockError::Error(cause)) => return Err(cause),
         }
-        remove_folder_if_exists(&place.join(&name))?;
-        remove_file_if_exists(&lock)?;
+        allow_missing(fs::remove_dir_all(place.join(&name)))?;
+        allow_missing(fs::remove_file(&lock))?;
         removed += 1;
     }
     Ok(removed)
-}
-
-fn remove_folder_if_exists(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn remove_file_if_exists(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

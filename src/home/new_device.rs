@@ -6,7 +6,6 @@
 )]
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::error::HomeError;
@@ -51,9 +50,7 @@ pub fn set_identity_aside(home: &Home) -> Result<Vec<PathBuf>, HomeError> {
 
 fn rename_aside(file: &Path, suffix: &str) -> Result<Option<PathBuf>, HomeError> {
     let aside = PathBuf::from(format!("{}.{suffix}", file.display()));
-    match fs::rename(file, &aside) {
-        Ok(()) => Ok(Some(aside)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(HomeError::unwritable(file)(error)),
-    }
+    let renamed = durable::allow_missing(fs::rename(file, &aside));
+    let renamed = renamed.map_err(HomeError::unwritable(file))?;
+    Ok(renamed.map(|()| aside))
 }

@@ -69,11 +69,9 @@ fn add_folder(folder: &Path, left: &mut usize, hasher: &mut Sha256) -> io::Resul
     paths.sort();
     for path in paths {
         *left = left.saturating_sub(1);
-        let entry = match path.symlink_metadata() {
-            Ok(entry) => entry,
-            // Removed meanwhile, which the next look sees.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
+        // It may have been removed meanwhile, which the next look sees.
+        let Some(entry) = durable::allow_missing(path.symlink_metadata())? else {
+            continue;
         };
         let changed = entry.modified()?.duration_since(UNIX_EPOCH);
         hasher.update(path.as_os_str().as_encoded_bytes());

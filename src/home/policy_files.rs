@@ -68,21 +68,14 @@ impl PolicyFile {
     /// The system's error. `InvalidData` if it is not a file, too large or not UTF-8; `PermissionDenied` if others may
     /// write it.
     pub fn read_checked(&self) -> io::Result<Option<String>> {
-        match fs::symlink_metadata(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-            Ok(found) => {
-                check_ours(&found)?;
-                if found.is_symlink() {
-                    self.check_target()?;
-                }
-            }
+        let Some(found) = durable::allow_missing(fs::symlink_metadata(&self.path))? else {
+            return Ok(None);
+        };
+        check_ours(&found)?;
+        if found.is_symlink() {
+            self.check_target()?;
         }
-        match self.read_text() {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        durable::allow_missing(self.read_text())
     }
 
     /// Reads the content of the file.
@@ -253,9 +246,7 @@ impl GrantFiles {
     pub fn remove(&self, id: &str) {
         // The grant first, because the other file is ignored without it.
         for path in [self.file(id), self.used_marker(id)] {
-            if let Err(error) = fs::remove_file(&path)
-                && error.kind() != ErrorKind::NotFound
-            {
+            if let Err(error) = durable::allow_missing(fs::remove_file(&path)) {
                 tracing::warn!(path = %path.display(), %error, "a grant that is over cannot be removed");
             }
         }

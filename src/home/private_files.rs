@@ -30,9 +30,8 @@ pub(super) fn ensure_private_file(path: &Path, bytes: &[u8]) -> Result<bool, Hom
 }
 
 pub(super) fn remove_file_if_exists(path: &Path) -> Result<bool, HomeError> {
-    match std::fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(HomeError::unwritable(path)(error)),
-    }
+    let removed = durable::allow_missing(std::fs::remove_file(path));
+    removed
+        .map(|gone| gone.is_some())
+        .map_err(HomeError::unwritable(path))
 }

@@ -2,13 +2,13 @@
 //! file.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::error::HomeError;
 use super::layout::Home;
-use punie_core::durable::open_lock_file;
+use punie_core::durable::{allow_missing, open_lock_file};
 
 /// The time to wait for commands that only test the lock, and for children of a killed runner that have not started
 /// their program. Both take microseconds, unless the machine is busy.
@@ -123,10 +123,9 @@ impl RunnerLock {
     /// [`HomeError`] if the lock file exists and cannot be read.
     pub fn find_holder(home: &Home) -> Result<Option<RunnerLockHolder>, HomeError> {
         let path = home.runner_lock_file();
-        let mut file = match OpenOptions::new().read(true).open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(HomeError::unreadable(&path)(error)),
+        let opened = allow_missing(OpenOptions::new().read(true).open(&path));
+        let Some(mut file) = opened.map_err(HomeError::unreadable(&path))? else {
+            return Ok(None);
         };
         if is_lock_taken(file.try_lock_shared(), &path)? {
             return Ok(None);

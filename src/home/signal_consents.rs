@@ -5,14 +5,13 @@
 )]
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::error::HomeError;
 use super::layout::Home;
-use punie_core::durable::append_json_lines;
+use punie_core::durable::{allow_missing, append_json_lines};
 
 /// What the owner decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,10 +83,9 @@ impl SignalConsents {
     /// # Errors
     /// [`HomeError`] when the file cannot be read.
     pub fn list_in_force(&self) -> Result<ConsentsInForce, HomeError> {
-        let bytes = match std::fs::read(&self.file) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            read => read.map_err(HomeError::unreadable(&self.file))?,
-        };
+        let read = allow_missing(std::fs::read(&self.file));
+        let bytes = read.map_err(HomeError::unreadable(&self.file))?;
+        let bytes = bytes.unwrap_or_default();
         let mut in_force = ConsentsInForce::default();
         for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
             match serde_json::from_slice::<ConsentRecord>(line) {

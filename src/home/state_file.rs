@@ -2,7 +2,6 @@
 //! a damaged one, and a damaged one is never overwritten.
 #![expect(clippy::disallowed_methods, reason = "this file reads state files")]
 
-use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::HomeError;
 use super::private_files::replace_private_file;
+use punie_core::durable::allow_missing;
 use punie_core::ids::to_hex;
 
 /// A state file with content of one type.
@@ -71,11 +71,7 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
     }
 
     fn read_bytes(&self) -> Result<Option<Vec<u8>>, HomeError> {
-        match std::fs::read(&self.path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(HomeError::unreadable(&self.path)(error)),
-        }
+        allow_missing(std::fs::read(&self.path)).map_err(HomeError::unreadable(&self.path))
     }
 
     fn previous_path(&self) -> PathBuf {

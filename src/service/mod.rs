@@ -13,7 +13,6 @@ mod windows_task;
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -207,11 +206,8 @@ impl ServiceDefinition {
     /// [`ServiceError::File`].
     pub fn read_file(&self) -> Result<Option<String>, ServiceError> {
         let path = self.file_path();
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(ServiceError::File { path, source }),
-        }
+        durable::allow_missing(std::fs::read_to_string(&path))
+            .map_err(|source| ServiceError::File { path, source })
     }
 
     /// Fails if a file of this name was written by something else, which is not ours to replace or remove.
@@ -246,12 +242,9 @@ impl ServiceDefinition {
     /// [`ServiceError::File`].
     pub fn remove_file(&self) -> Result<(), ServiceError> {
         let path = self.file_path();
-        match std::fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(ServiceError::File { path, source })
-            }
-            _ => Ok(()),
-        }
+        durable::allow_missing(std::fs::remove_file(&path))
+            .map(drop)
+            .map_err(|source| ServiceError::File { path, source })
     }
 
     /// Runs the commands of an action. Returns the consequences of failures that stop nothing.

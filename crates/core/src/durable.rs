@@ -1,12 +1,12 @@
-//! Writing files so that a crash or a power cut leaves them whole: private files, temporary names, whole files put in
-//! place in one step, lines of JSON, and names made durable.
+//! Writing files so that a crash or a power cut leaves them whole: private files and folders, temporary names, whole
+//! files put in place in one step, lines of JSON, and names made durable.
 #![expect(
     clippy::disallowed_methods,
     reason = "this module owns the ways to write files durably"
 )]
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -55,6 +55,17 @@ pub fn allow_unsupported_sync(synced: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// Takes the answer that there is no such file or folder for no error, and returns `None` for it.
+///
+/// # Errors
+/// Any other error.
+pub fn allow_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// Makes the name of a file durable.
 ///
 /// # Errors
@@ -71,17 +82,23 @@ pub type FileStamp = Option<(SystemTime, u64, u64)>;
 /// # Errors
 /// The system's error, unless there is no file.
 pub fn read_file_stamp(path: &Path) -> io::Result<FileStamp> {
-    match fs::metadata(path) {
-        Ok(found) => {
-            #[cfg(unix)]
-            let number = std::os::unix::fs::MetadataExt::ino(&found);
-            #[cfg(not(unix))]
-            let number = 0;
-            Ok(Some((found.modified()?, found.len(), number)))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let Some(found) = allow_missing(fs::metadata(path))? else {
+        return Ok(None);
+    };
+    #[cfg(unix)]
+    let number = std::os::unix::fs::MetadataExt::ino(&found);
+    #[cfg(not(unix))]
+    let number = 0;
+    Ok(Some((found.modified()?, found.len(), number)))
+}
+
+/// Returns a builder of folders that this user alone may enter (0700).
+pub fn private_folder_builder() -> DirBuilder {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "the mode is set on Unix only"))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
 }
 
 /// Opens a file; one that is made by this is readable for this user only.
@@ -260,6 +277,16 @@ mod tests {
         ] {
             assert!(!is_temp_name(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_missing_file_is_none_and_another_error_stays_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("there"), "text").expect("written");
+        let read = |name: &str| allow_missing(fs::read(folder.path().join(name)));
+        assert_eq!(read("there").expect("read"), Some(b"text".to_vec()));
+        assert_eq!(read("missing").expect("no error"), None);
+        assert!(read("").is_err(), "a folder is no file");
     }
 
     #[test]

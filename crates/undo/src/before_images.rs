@@ -14,7 +14,7 @@ use super::content_store::{ContentStore, hash_file};
 use super::manifest::{self, FileBefore, ManifestLine, ManifestPath};
 use super::{LARGEST_KEPT, Trash};
 use punie_core::clock::unix_time_ms;
-use punie_core::durable::{append_json_lines, sync_folder};
+use punie_core::durable::{allow_missing, append_json_lines, sync_folder};
 use punie_core::failpoint::reach_of;
 use punie_core::ids::RequestId;
 use punie_host::Workspace;
@@ -330,10 +330,7 @@ impl BeforeImageStore {
         let found = self.workspace.path_if_inside(Path::new(path));
         let found =
             found.ok_or_else(|| io::Error::other(format!("{path} lies in no workspace")))?;
-        match found.open_for_reading() {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-            opened => opened.map(Some),
-        }
+        allow_missing(found.open_for_reading())
     }
 
     /// Stores the content of a file, unless the content of the known hash is stored already. A remark says why not.

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::snapshot::{PathChange, SnapshotEnd};
-use punie_core::durable::parse_json_lines;
+use punie_core::durable::{allow_missing, parse_json_lines};
 use punie_core::ids::RequestId;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,11 +121,8 @@ fn os_string_from_bytes(bytes: Vec<u8>) -> OsString {
 
 /// Reads every line that can be read; none if there is no such file.
 pub(super) fn read_lines<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(parse_json_lines(&bytes).collect()),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(cause) => Err(cause),
-    }
+    let bytes = allow_missing(fs::read(path))?.unwrap_or_default();
+    Ok(parse_json_lines(&bytes).collect())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::current_file::{permission_bits, set_permission_bits};
 use super::pending_changes::conflict_error;
 use super::self_mod_area::{SelfModArea, content_error};
-use punie_core::durable::temp_name;
+use punie_core::durable::{allow_missing, temp_name};
 use punie_home::{AppliedFile, FileState, ModStore, PendingStep};
 use punie_host::WorkspacePath;
 use punie_host::local::copy_mode_and_owner;
@@ -16,9 +16,8 @@ use punie_tool::{CallIntent, FileChange, ToolError};
 
 /// Reads the present state of a file; `None` if there is none.
 pub(super) fn read_present_state(path: &WorkspacePath) -> io::Result<Option<FileState>> {
-    let mut file = match path.open_for_reading() {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
+    let Some(mut file) = allow_missing(path.open_for_reading())? else {
+        return Ok(None);
     };
     let mode = permission_bits(&file.metadata()?);
     let (sha256, size) = ModStore::copy_hashed(&mut file, &mut io::sink())?;
@@ -154,9 +153,7 @@ impl SelfModArea {
             folder.remove_file_entry(OsStr::new(&step.temp))?;
             folder.fsync_folder()
         });
-        if let Err(cause) = removed
-            && cause.kind() != io::ErrorKind::NotFound
-        {
+        if let Err(cause) = allow_missing(removed) {
             tracing::warn!(file = %step.file.path, %cause, "an unfinished file beside it could not be removed");
         }
         self.remove_made_folders(&step.file);

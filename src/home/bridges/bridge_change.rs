@@ -6,7 +6,7 @@
 )]
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::bridge_bundle::{BridgeBundle, hash_code};
@@ -15,7 +15,7 @@ use super::bridge_store::{BridgeLock, BridgeStore};
 use super::package_lock::{check_package_lock, package_text};
 use super::{BridgeError, BridgeFolders, HomeError};
 use crate::file_modes::{FolderAccess, ensure_dir};
-use punie_core::durable::{Readers, replace_file, sync_folder};
+use punie_core::durable::{Readers, allow_missing, replace_file, sync_folder};
 use punie_core::failpoint;
 
 const LOCK_FILE: &str = "package-lock.json";
@@ -200,11 +200,8 @@ impl BridgeStore {
 
     fn remove_staging(&self, id: &str) {
         let folder = self.staging_dir().join(id);
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                tracing::warn!(%error, folder = %folder.display(), "a staging folder of a bridge is left");
-            }
-            _ => {}
+        if let Err(error) = allow_missing(fs::remove_dir_all(&folder)) {
+            tracing::warn!(%error, folder = %folder.display(), "a staging folder of a bridge is left");
         }
     }
 
@@ -252,12 +249,8 @@ impl StagedBridge {
             folders.code_dir().join(LOCK_FILE),
             self.code_dir().join(LOCK_FILE),
         );
-        match fs::copy(&from, &to) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(HomeError::unwritable(&to)(error))
-            }
-            _ => Ok(()),
-        }
+        let copied = allow_missing(fs::copy(&from, &to)).map(drop);
+        copied.map_err(HomeError::unwritable(&to))
     }
 
     /// Checks that the lock file names packages of the registry alone; an error is a part of a sentence.

@@ -21,9 +21,9 @@ use super::document_search::{FoundDocument, SearchRoot, find_documents};
 use super::document_tree::DocumentTree;
 use super::import_index::{ImportIndex, ImportRecord};
 use super::import_source::ImportSource;
-use super::staging::{Staging, create_private_folder};
+use super::staging::Staging;
 use super::{ImportLine, ImportResult};
-use punie_core::durable::open_lock_file;
+use punie_core::durable::{allow_missing, open_lock_file, private_folder_builder};
 use punie_core::failpoint;
 
 /// Clones a repository into a folder that does not exist yet, or tells why it cannot.
@@ -85,8 +85,8 @@ impl<'a> DocumentImport<'a> {
         let folder = kind.folder(home);
         let staging = Staging::create(&folder).map_err(HomeError::unwritable(&folder))?;
         let fetched = home.import_fetched_dir();
-        remove_if_exists(&fetched)
-            .and_then(|()| create_private_folder(&fetched))
+        allow_missing(fs::remove_dir_all(&fetched))
+            .and_then(|_| private_folder_builder().create(&fetched))
             .map_err(HomeError::unwritable(&fetched))?;
         Ok(Self {
             home,
@@ -195,7 +195,9 @@ impl<'a> DocumentImport<'a> {
             }
             ImportSource::Archive(archive) => {
                 let folder = fetched();
-                create_private_folder(&folder).map_err(|error| error.to_string())?;
+                private_folder_builder()
+                    .create(&folder)
+                    .map_err(|error| error.to_string())?;
                 unpack_archive(archive, &folder)?;
                 (folder, false)
             }
@@ -310,7 +312,7 @@ impl<'a> DocumentImport<'a> {
         });
         if checked.is_err() || self.options.dry_run {
             // The copies of a dry run would fill the disk; what stays here is removed at the end.
-            let _ = remove_if_exists(&copy);
+            let _ = fs::remove_dir_all(&copy);
         }
         let flaws = checked?.join("; ");
         self.staged.push((id.to_owned(), record));
@@ -360,7 +362,7 @@ impl<'a> DocumentImport<'a> {
         }
         self.staging
             .remove_folder()
-            .and_then(|()| remove_if_exists(&self.home.import_fetched_dir()))
+            .and_then(|()| allow_missing(fs::remove_dir_all(self.home.import_fetched_dir())))
             .map_err(HomeError::unwritable(&folder))?;
         Ok(self.lines)
     }
@@ -384,12 +386,5 @@ impl<'a> DocumentImport<'a> {
             path: path.to_owned(),
             note,
         });
-    }
-}
-
-fn remove_if_exists(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }

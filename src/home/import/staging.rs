@@ -5,11 +5,11 @@
     reason = "this file owns the staging folder of imports"
 )]
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use punie_core::durable::sync_folder;
+use punie_core::durable::{allow_missing, private_folder_builder, sync_folder};
 use punie_core::failpoint;
 
 /// A hidden folder beside the documents: on the same file system, and never loaded.
@@ -33,16 +33,13 @@ impl Staging {
         staging.put_back_aside()?;
         staging.remove_folder()?;
         for folder in [staging.folder.clone(), staging.copies(), staging.aside()] {
-            create_private_folder(&folder)?;
+            private_folder_builder().create(&folder)?;
         }
         Ok(staging)
     }
 
     pub(super) fn remove_folder(&self) -> io::Result<()> {
-        match fs::remove_dir_all(&self.folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        allow_missing(fs::remove_dir_all(&self.folder)).map(drop)
     }
 
     /// Returns the path of the copy of a document.
@@ -82,10 +79,8 @@ impl Staging {
     }
 
     fn put_back_aside(&self) -> io::Result<()> {
-        let entries = match fs::read_dir(self.aside()) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
+        let Some(entries) = allow_missing(fs::read_dir(self.aside()))? else {
+            return Ok(());
         };
         for entry in entries {
             let entry = entry?;
@@ -96,14 +91,6 @@ impl Staging {
         }
         Ok(())
     }
-}
-
-/// Creates a folder for this user alone.
-pub(super) fn create_private_folder(path: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }
 
 /// Exchanges two paths in one step. Returns false if the file system cannot do that.

@@ -13,7 +13,7 @@ use super::package_content::find_changes;
 use super::package_records::{ChangeSource, PendingChange};
 use crate::import::exchange_paths;
 use crate::layout::Home;
-use punie_core::durable::sync_folder;
+use punie_core::durable::{allow_missing, sync_folder};
 use punie_core::failpoint;
 
 #[derive(Debug)]
@@ -136,10 +136,7 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    allow_missing(removed).map(drop)
 }
 
 #[cfg(test)]

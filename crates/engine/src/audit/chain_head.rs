@@ -10,6 +10,7 @@ use ed25519_dalek::{Signature, VerifyingKey};
 use serde::{Deserialize, Serialize};
 
 use super::row::ChainLink;
+use punie_core::durable::{allow_missing, open_private_file};
 
 /// Signs a text with the device's key: 64 bytes as base64.
 pub type TextSigner = Box<dyn Fn(&str) -> String + Send>;
@@ -53,13 +54,9 @@ impl AuditHead {
     /// # Errors
     /// The head cannot be read or parsed.
     pub fn read_head(path: &Path) -> io::Result<Option<Self>> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => serde_json::from_str(&text)
-                .map(Some)
-                .map_err(io::Error::other),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let text = allow_missing(std::fs::read_to_string(path))?;
+        text.map(|text| serde_json::from_str(&text).map_err(io::Error::other))
+            .transpose()
     }
 
     /// Returns whether the signature was made with this key (32 bytes as base64).
@@ -75,7 +72,7 @@ impl AuditHead {
     pub(super) fn write_head(&self, path: &Path) -> io::Result<()> {
         let draft = path.with_extension("head.new");
         let text = serde_json::to_string(self).expect("plain fields are always JSON") + "\n";
-        punie_core::durable::open_private_file(&draft, |options| {
+        open_private_file(&draft, |options| {
             options.write(true).create(true).truncate(true)
         })
         .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))?;

@@ -10,6 +10,7 @@ use super::chain_head::is_validly_signed;
 use super::line_reader::{AuditLineReader, MAX_LINE_BYTES};
 use super::row::{AuditRow, ChainLink, checkpoint_signed_text};
 use super::{AuditEvent, AuditHead, AuditPaths};
+use punie_core::durable::allow_missing;
 
 /// Verifies the whole audit. `known` are heads known from elsewhere; `public_key` is the device's, as base64.
 ///
@@ -25,7 +26,7 @@ pub fn verify_chain(
     let mut heads: Vec<&ChainLink> = known.iter().collect();
     heads.extend(kept.map(|head| &head.at));
     let mut verifier = ChainVerifier::new(&heads, public_key);
-    if let Some(file) = open_if_present(&places.rows)? {
+    if let Some(file) = allow_missing(File::open(&places.rows))? {
         verifier.verify_rows(file)?;
     }
     verifier.check_end(&places.rows)?;
@@ -64,7 +65,7 @@ pub fn verify_chain(
 /// # Errors
 /// The file cannot be read.
 pub fn for_each_row(places: &AuditPaths, mut with: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
-    let Some(file) = open_if_present(&places.rows)? else {
+    let Some(file) = allow_missing(File::open(&places.rows))? else {
         return Ok(());
     };
     for line in AuditLineReader::from_file(file) {
@@ -74,13 +75,6 @@ pub fn for_each_row(places: &AuditPaths, mut with: impl FnMut(&[u8]) -> bool) ->
         }
     }
     Ok(())
-}
-
-fn open_if_present(path: &Path) -> io::Result<Option<File>> {
-    match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        opened => opened.map(Some),
-    }
 }
 
 #[derive(Default)]

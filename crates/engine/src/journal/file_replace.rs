@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use punie_core::durable::sync_parent_folder;
+use punie_core::durable::{allow_missing, sync_parent_folder};
 
 /// The number of broken files that are kept for inspection.
 const KEPT: u32 = 3;
@@ -58,7 +58,7 @@ pub(super) fn finish_replacement(path: &Path) -> io::Result<()> {
             sibling_path(&broken_path(path, last_broken_number(path)), "-wal"),
         )?;
     }
-    remove_if_present(&sibling_path(path, "-shm"))?;
+    allow_missing(std::fs::remove_file(sibling_path(path, "-shm")))?;
     // The log's going must not be undone once the new file is there.
     sync_parent_folder(path)?;
     punie_core::failpoint::reach("swap.cleared");
@@ -70,16 +70,9 @@ pub(super) fn finish_replacement(path: &Path) -> io::Result<()> {
 /// Removes a database with SQLite's files beside it.
 pub(super) fn remove_database_files(path: &Path) -> io::Result<()> {
     for ending in ["-wal", "-shm", "-journal", ""] {
-        remove_if_present(&sibling_path(path, ending))?;
+        allow_missing(std::fs::remove_file(sibling_path(path, ending)))?;
     }
     Ok(())
-}
-
-fn remove_if_present(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 /// The name that the journal gets when it is put aside next.

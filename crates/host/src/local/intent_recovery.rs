@@ -6,13 +6,13 @@
 //! outside every workspace now, is neither read nor changed.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
 use super::file_removal::hash_file;
-use crate::workspace::{FolderHandle, explain_io_error};
+use crate::workspace::explain_io_error;
 use crate::{RawPath, Workspace, WorkspacePath};
+use punie_core::durable::allow_missing;
 use punie_tool::{CallIntent, FileChange, IntentOutcome, ResultMeta, ToolReply};
 
 /// The state of one declared change on the disk.
@@ -269,7 +269,7 @@ fn remove_temp_file(workspace: &Workspace, temp: &str) {
         return;
     }
     let Ok(Some((folder, name))) =
-        resolve_unchanged(workspace, temp).map(|path| open_existing_parent(&path).ok().flatten())
+        resolve_unchanged(workspace, temp).map(|path| path.open_parent_folder(false).ok())
     else {
         return;
     };
@@ -301,13 +301,12 @@ fn resolve_unchanged(workspace: &Workspace, path: &str) -> Result<WorkspacePath,
 fn read_current_file(workspace: &Workspace, path: &str) -> CurrentFileResult {
     let failed = |cause: io::Error| format!("cannot be read: {}", explain_io_error(cause));
     let path = resolve_unchanged(workspace, path)?;
-    let Some((folder, name)) = open_existing_parent(&path).map_err(failed)? else {
+    let parent = allow_missing(path.open_parent_folder(false)).map_err(failed)?;
+    let Some((folder, name)) = parent else {
         return Ok(None);
     };
-    let metadata = match folder.entry_metadata(&name) {
-        Ok(metadata) => metadata,
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(failed(cause)),
+    let Some(metadata) = allow_missing(folder.entry_metadata(&name)).map_err(failed)? else {
+        return Ok(None);
     };
     if !metadata.is_file() {
         return Err("is not a regular file any more".to_owned());
@@ -317,15 +316,6 @@ fn read_current_file(workspace: &Workspace, path: &str) -> CurrentFileResult {
         sha256,
         executable: is_executable(&metadata),
     }))
-}
-
-/// Opens the parent folder, or returns `None` if it does not exist.
-fn open_existing_parent(path: &WorkspacePath) -> io::Result<Option<(FolderHandle, OsString)>> {
-    match path.open_parent_folder(false) {
-        Ok(spot) => Ok(Some(spot)),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(cause) => Err(cause),
-    }
 }
 
 #[cfg(unix)]

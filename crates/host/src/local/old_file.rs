@@ -13,6 +13,7 @@ use crate::WorkspacePath;
 use crate::encoding::Utf8Tally;
 use crate::files::{FileStamp, NewContent, WritePrecondition, WriteTextFile};
 use crate::workspace::FolderHandle;
+use punie_core::durable::allow_missing;
 use punie_core::ids::to_hex;
 use punie_text::output::number_format;
 use punie_tool::{ErrorCode, ToolError};
@@ -42,10 +43,8 @@ pub(super) fn inspect_old_file(
 ) -> Result<Option<OldFile>, ToolError> {
     let shown = request.path.display_text();
     let failed = |cause: io::Error| request.path.access_error(cause);
-    let file = match folder.open_entry_file(name) {
-        Ok(file) => file,
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(failed(cause)),
+    let Some(file) = allow_missing(folder.open_entry_file(name)).map_err(failed)? else {
+        return Ok(None);
     };
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {

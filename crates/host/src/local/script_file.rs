@@ -5,11 +5,10 @@
     reason = "the folder of scripts is this file's alone"
 )]
 
-use std::fs::DirBuilder;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use punie_core::durable::open_private_file;
+use punie_core::durable::{allow_missing, open_private_file, private_folder_builder};
 use punie_core::ids::to_hex;
 
 /// A script on disk.
@@ -22,10 +21,7 @@ impl ScriptFile {
     /// # Errors
     /// The disk's.
     pub fn write_script(folder: &Path, text: &str) -> io::Result<Self> {
-        let mut folders = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
-        folders.recursive(true).create(folder)?;
+        private_folder_builder().recursive(true).create(folder)?;
         let mut random = [0_u8; 12];
         getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
         let path = folder.join(format!("{}.sh", to_hex(&random)));
@@ -40,10 +36,7 @@ impl ScriptFile {
     /// # Errors
     /// The disk's.
     pub fn remove_left(folder: &Path) -> io::Result<()> {
-        match std::fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        allow_missing(std::fs::remove_dir_all(folder)).map(drop)
     }
 
     /// Returns the script's path.

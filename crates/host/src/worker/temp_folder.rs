@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use punie_core::durable::private_folder_builder;
+
 /// A private folder that is removed with all that is in it.
 #[derive(Debug)]
 pub struct TempFolder(PathBuf);
@@ -20,10 +22,7 @@ impl TempFolder {
     pub fn create_below(root: &Path) -> io::Result<Self> {
         fs::create_dir_all(root)?;
         let folder = root.join(format!("worker-{}", uuid::Uuid::new_v4()));
-        let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&folder)?;
+        private_folder_builder().create(&folder)?;
         Ok(Self(folder))
     }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::number_format::civil_from_days;
-use punie_core::durable::open_private_file;
+use punie_core::durable::{allow_missing, open_private_file};
 use punie_core::host_traffic::HostTraffic;
 
 /// The number of days for which records are kept, the current one included.
@@ -136,11 +136,10 @@ fn day_file_name(at_ms: i64) -> String {
 }
 
 fn find_in_file(path: &Path, request: &str) -> io::Result<Option<CallRecord>> {
-    let mut lines = match File::open(path) {
-        Ok(file) => BufReader::new(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+    let Some(file) = allow_missing(File::open(path))? else {
+        return Ok(None);
     };
+    let mut lines = BufReader::new(file);
     let mut start = serde_json::to_string(request)?;
     start.insert_str(0, "{\"requestId\":");
     let (mut line, mut found) = (Vec::new(), None);

@@ -16,7 +16,8 @@ use super::output_inventory::{OutputInventory, OutputLimits};
 use super::output_store_state::OutputStoreState;
 use super::spool::{OutputSpool, SpoolStop};
 use super::stored_line_indexes::StoredLineIndexes;
-use punie_core::durable::open_private_file;
+use super::StoredOutput;
+use punie_core::durable::{allow_missing, open_private_file, private_folder_builder};
 use punie_core::ids::RequestId;
 
 /// The reason why a stored output cannot be read.
@@ -73,10 +74,7 @@ impl OutputStore {
     pub fn create_spool(&self, request: &RequestId, n: u32) -> io::Result<OutputSpool> {
         let handle = Self::handle_for(request, n);
         let path = self.path(&handle);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        allow_missing(std::fs::remove_file(&path))?;
         let file = open_private_file(&path, |options| options.write(true).create_new(true))?;
         self.shared.indexes.forget_index(&handle);
         let mut inventory = self.shared.inventory.lock();
@@ -101,10 +99,8 @@ impl OutputStore {
     ) -> io::Result<Option<(OutputSpool, impl io::Read + use<>)>> {
         let handle = Self::handle_for(request, n);
         let path = self.path(&handle);
-        let so_far = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(so_far) = allow_missing(File::open(&path))? else {
+            return Ok(None);
         };
         let file = OpenOptions::new().append(true).open(&path)?;
         let size = so_far.metadata()?.len();
@@ -197,17 +193,13 @@ impl OutputStore {
 }
 
 fn create_private_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
+    private_folder_builder().recursive(true).create(dir)?;
     #[cfg(unix)]
     {
-        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-        builder.mode(0o700).create(dir)?;
+        use std::os::unix::fs::PermissionsExt;
         if std::fs::metadata(dir)?.permissions().mode() & 0o077 != 0 {
             std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?;
         }
     }
-    #[cfg(not(unix))]
-    builder.create(dir)?;
     Ok(())
 }
