@@ -8,6 +8,7 @@
 //! - [`approval_answer`]: the answers to an approval question.
 //! - [`caller_name`]: the form of a caller's name, and the names that have a meaning of their own.
 //! - [`clock`]: the clocks of this machine, and the time by which old things may be deleted.
+//! - [`content_hash`]: the hash of a content that is read piece by piece.
 //! - [`durable`]: files that a crash leaves whole.
 //! - [`heap_memory`]: the memory that the C library holds for the heap.
 //! - [`host_traffic`]: the numbers of a command's traffic with a host.
@@ -22,6 +23,7 @@
 pub mod approval_answer;
 pub mod caller_name;
 pub mod clock;
+pub mod content_hash;
 pub mod durable;
 pub mod failpoint;
 pub mod heap_memory;

@@ -5,18 +5,13 @@
 )]
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
 use super::snapshot::SnapshotContents;
+use punie_core::content_hash::copy_hashed;
 use punie_core::durable::{DraftFile, Readers};
-use punie_core::ids::to_hex;
-
-/// The number of bytes read at once.
-const CHUNK: usize = 256 << 10;
 
 /// The folder of kept contents.
 #[derive(Debug, Clone)]
@@ -59,7 +54,7 @@ impl ContentStore {
     /// Stores the content of this file, and returns its hash and size.
     pub fn store_from_file(&self, file: &mut File) -> io::Result<(String, u64)> {
         let mut draft = DraftFile::create_beside(&self.folder.join("content"), Readers::OwnerOnly)?;
-        let (sha256, size) = read_through(file, |chunk| draft.file.write_all(chunk))?;
+        let (sha256, size) = copy_hashed(file, &mut draft.file)?;
         draft.put_in_place(&self.content_path(&sha256))?;
         Ok((sha256, size))
     }
@@ -72,7 +67,7 @@ impl ContentStore {
             }
             (kept, _) => kept?,
         };
-        let (found, _) = read_through(&mut kept, |chunk| to.write_all(chunk))?;
+        let (found, _) = copy_hashed(&mut kept, to)?;
         if found == sha256 {
             return Ok(());
         }
@@ -109,24 +104,5 @@ impl ContentStore {
 
 /// Returns the hash and the size of a file from its current position on.
 pub(super) fn hash_file(file: &mut File) -> io::Result<(String, u64)> {
-    read_through(file, |_| Ok(()))
-}
-
-fn read_through(
-    file: &mut File,
-    mut each: impl FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<(String, u64)> {
-    let (mut hasher, mut size) = (Sha256::new(), 0);
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        let n = match file.read(&mut chunk) {
-            Ok(0) => return Ok((to_hex(&hasher.finalize()), size)),
-            Ok(n) => n,
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
-            Err(cause) => return Err(cause),
-        };
-        each(&chunk[..n])?;
-        hasher.update(&chunk[..n]);
-        size += n as u64;
-    }
+    copy_hashed(file, &mut io::sink())
 }

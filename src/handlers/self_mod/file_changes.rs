@@ -8,8 +8,9 @@ use std::path::Path;
 use super::current_file::{permission_bits, set_permission_bits};
 use super::pending_changes::conflict_error;
 use super::self_mod_area::{SelfModArea, content_error};
+use punie_core::content_hash::copy_hashed;
 use punie_core::durable::{allow_missing, temp_name};
-use punie_home::{AppliedFile, FileState, ModStore, PendingStep};
+use punie_home::{AppliedFile, FileState, PendingStep};
 use punie_host::WorkspacePath;
 use punie_host::local::copy_mode_and_owner;
 use punie_tool::{CallIntent, FileChange, ToolError};
@@ -20,7 +21,7 @@ pub(super) fn read_present_state(path: &WorkspacePath) -> io::Result<Option<File
         return Ok(None);
     };
     let mode = permission_bits(&file.metadata()?);
-    let (sha256, size) = ModStore::copy_hashed(&mut file, &mut io::sink())?;
+    let (sha256, size) = copy_hashed(&mut file, &mut io::sink())?;
     Ok(Some(FileState { sha256, size, mode }))
 }
 
@@ -105,7 +106,7 @@ impl SelfModArea {
         let path = self.real_path(rel)?;
         let written = path.open_parent_folder(true).and_then(|(folder, _)| {
             let mut file = folder.create_new_file(OsStr::new(&step.temp), 0o600)?;
-            let (sha256, _) = ModStore::copy_hashed(&mut content, &mut file)?;
+            let (sha256, _) = copy_hashed(&mut content, &mut file)?;
             if sha256 != after.sha256 {
                 let text = format!("the stored content of {rel} is damaged");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));

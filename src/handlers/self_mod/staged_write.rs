@@ -7,8 +7,9 @@ use std::sync::Arc;
 use super::current_file::{permission_bits, set_permission_bits};
 use super::pending_changes::finish_pending;
 use super::self_mod_area::{SelfModArea, content_error, state_error};
+use punie_core::content_hash::copy_hashed;
 use punie_core::failpoint::reach_of;
-use punie_home::{FileState, ModStore};
+use punie_home::FileState;
 use punie_host::WorkspacePath;
 use punie_host::files::{STAGED_WARNING, WriteReport};
 use punie_host::prepared_write::PreparedWrite;
@@ -58,7 +59,7 @@ impl ScratchFile {
     ) -> io::Result<FileState> {
         let (folder, name) = self.path.open_parent_folder(false)?;
         let mut file = folder.create_new_file(&name, 0o600)?;
-        let (sha256, size) = ModStore::copy_hashed(from, &mut file)?;
+        let (sha256, size) = copy_hashed(from, &mut file)?;
         set_permission_bits(&file, mode)?;
         Ok(FileState { sha256, size, mode })
     }

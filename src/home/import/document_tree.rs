@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::super::file_modes;
+use punie_core::content_hash::hash_content;
 use punie_core::ids::to_hex;
 
 /// The most files, bytes and levels of folders of one document.
@@ -84,10 +85,10 @@ impl DocumentTree {
         let mut hasher = Sha256::new();
         for file in &self.files {
             let path = file.within.as_os_str().as_encoded_bytes();
-            let (mark, content) = match &file.content {
+            let (mark, content): (u8, [u8; 32]) = match &file.content {
                 TreeContent::Link(target) => {
                     let target = target.as_os_str().as_encoded_bytes();
-                    (b'l', Sha256::digest(target))
+                    (b'l', Sha256::digest(target).into())
                 }
                 TreeContent::File { is_executable } => {
                     let content = hash_file(&file.source).map_err(|error| file.fault(&error))?;
@@ -245,15 +246,8 @@ fn open_plain_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn hash_file(path: &Path) -> io::Result<sha2::digest::Output<Sha256>> {
-    let mut file = open_plain_file(path)?.take(MAX_BYTES);
-    let (mut hasher, mut chunk) = (Sha256::new(), vec![0; 64 << 10]);
-    loop {
-        match file.read(&mut chunk)? {
-            0 => return Ok(hasher.finalize()),
-            count => hasher.update(&chunk[..count]),
-        }
-    }
+fn hash_file(path: &Path) -> io::Result<[u8; 32]> {
+    hash_content(open_plain_file(path)?.take(MAX_BYTES))
 }
 
 fn copy_file(from: &Path, to: &Path, is_executable: bool) -> io::Result<()> {

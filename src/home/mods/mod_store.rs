@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,7 @@ use crate::layout::Home;
 use crate::name_grammar::is_item_id;
 use crate::state_file::StateFile;
 use punie_core::clock;
+use punie_core::content_hash::copy_hashed;
 use punie_core::durable::{DraftFile, Readers, open_lock_file, sync_folder};
 use punie_core::ids::to_hex;
 
@@ -191,27 +192,6 @@ impl ModStore {
         self.pending_file().write(&pending.cloned())
     }
 
-    /// Copies bytes, and returns their hash and number.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn copy_hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
-        let (mut hasher, mut size) = (Sha256::new(), 0);
-        let mut buffer = vec![0; 256 << 10];
-        loop {
-            let n = match from.read(&mut buffer) {
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
-                read => read?,
-            };
-            if n == 0 {
-                return Ok((to_hex(&hasher.finalize()), size));
-            }
-            hasher.update(&buffer[..n]);
-            to.write_all(&buffer[..n])?;
-            size += n as u64;
-        }
-    }
-
     /// Stores a content durably. Returns its hash and size.
     ///
     /// # Errors
@@ -219,7 +199,7 @@ impl ModStore {
     pub fn store_content(&self, mut from: impl Read) -> io::Result<(String, u64)> {
         let folder = self.blobs_dir();
         let mut draft = DraftFile::create_beside(&folder.join("content"), Readers::OwnerOnly)?;
-        let (sha256, size) = Self::copy_hashed(&mut from, &mut draft.file)?;
+        let (sha256, size) = copy_hashed(&mut from, &mut draft.file)?;
         let path = folder.join(&sha256);
         if self.check_content(&sha256).is_err() {
             draft.put_in_place(&path)?;
@@ -248,7 +228,7 @@ impl ModStore {
     /// The system's, or `InvalidData`.
     pub fn check_content(&self, sha256: &str) -> io::Result<()> {
         let mut content = self.open_content(sha256)?;
-        let (found, _) = Self::copy_hashed(&mut content, &mut io::sink())?;
+        let (found, _) = copy_hashed(&mut content, &mut io::sink())?;
         if found == sha256 {
             Ok(())
         } else {

@@ -13,6 +13,7 @@ use std::path::{Component, Path};
 use sha2::{Digest as _, Sha256};
 
 use crate::file_modes;
+use punie_core::content_hash::hash_content;
 use punie_core::durable::sync_folder;
 use punie_core::ids::to_hex;
 
@@ -229,23 +230,8 @@ impl ChangeSearch<'_> {
 }
 
 fn hash_file(path: &Path) -> io::Result<String> {
-    let mut file = file_modes::open_nonblocking(path, false)?;
-    let mut hasher = Sha256::new();
-    io::copy(&mut file, &mut HashWriter(&mut hasher))?;
-    Ok(to_hex(&hasher.finalize()))
-}
-
-struct HashWriter<'a>(&'a mut Sha256);
-
-impl io::Write for HashWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let file = file_modes::open_nonblocking(path, false)?;
+    Ok(to_hex(&hash_content(file)?))
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! Removes files and empty folders, and moves files, all beneath the opened folders.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read as _};
-
-use sha2::{Digest, Sha256};
+use std::io;
 
 use super::file_open::file_stamp;
 use super::similar_paths;
 use crate::WorkspacePath;
 use crate::files::{MoveFile, RemoveFile, WritePrecondition};
 use crate::workspace::FolderHandle;
+use punie_core::content_hash::hash_content;
 use punie_core::failpoint::reach_of;
 use punie_core::ids::to_hex;
 use punie_tool::{ErrorCode, ToolError};
@@ -100,16 +99,7 @@ fn open_checked_file(
 }
 
 pub(super) fn hash_file(folder: &FolderHandle, name: &OsStr) -> io::Result<String> {
-    let mut file = folder.open_entry_file(name)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            return Ok(to_hex(&hasher.finalize()));
-        }
-        hasher.update(&buffer[..n]);
-    }
+    Ok(to_hex(&hash_content(folder.open_entry_file(name)?)?))
 }
 
 fn removal_error(path: &WorkspacePath, cause: io::Error) -> ToolError {

@@ -6,13 +6,12 @@
 )]
 
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
 
+use punie_core::content_hash::hash_content;
 use punie_policy::PolicyCall;
 use punie_policy::command_line::{
     CommandLine, CommandWord, SimpleCommand, changes_to_unknown_folder, runs_files,
@@ -333,17 +332,7 @@ fn hash(path: &Path, max_bytes: u64) -> std::io::Result<String> {
     if !metadata.is_file() || metadata.len() > max_bytes {
         return Ok(format!("{} {:?}", metadata.len(), metadata.modified().ok()));
     }
-    let mut file = File::open(path)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        let count = file.read(&mut buffer)?;
-        if count == 0 {
-            break;
-        }
-        hasher.update(&buffer[..count]);
-    }
-    Ok(STANDARD.encode(hasher.finalize()))
+    Ok(STANDARD.encode(hash_content(File::open(path)?)?))
 }
 
 /// Identifies a folder independently of its name.
