@@ -9,8 +9,8 @@ use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use super::file_modes;
 use super::layout::Home;
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_core::failpoint;
 
 /// The most bytes of such a file.
@@ -78,7 +78,7 @@ pub(super) fn read_document_text(
 fn read_if_unchanged(file: &Path) -> Result<Option<Vec<u8>>, UnreadableDocument> {
     use UnreadableDocument::{Broken, Refused};
     let unreadable = |error: io::Error| Broken(format!("cannot be read: {error}"));
-    let opened = file_modes::open_nonblocking(file, false).map_err(unreadable)?;
+    let opened = open_nonblocking(file, FinalLink::Refuse).map_err(unreadable)?;
     let before = opened.metadata().map_err(unreadable)?;
     if !before.is_file() {
         return Err(Refused("is not a plain file".to_owned()));

@@ -1,11 +1,12 @@
 //! File modes of the home. Folders and secret files are created for this user alone, and more open ones are refused. On
 //! systems without modes the folder's inherited access rules apply.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::error::HomeError;
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_core::durable::private_folder_builder;
 
 /// The access that other users may have to a folder.
@@ -151,27 +152,6 @@ pub(super) fn check_writable(dir: &Path) -> Result<(), HomeError> {
     }
 }
 
-/// Opens a file that may be a pipe for reading, without blocking. A symlink at the end of the path is followed or
-/// refused.
-pub(super) fn open_nonblocking(path: &Path, follows: bool) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use rustix::fs::OFlags;
-        let links = if follows {
-            OFlags::empty()
-        } else {
-            OFlags::NOFOLLOW
-        };
-        let flags = (links | OFlags::NONBLOCK).bits();
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.cast_signed());
-    }
-    #[cfg(not(unix))]
-    let _ = follows;
-    options.open(path)
-}
-
 /// Opens a secret file for reading, if it exists. It must be a plain file of this user that no other user can read.
 pub(super) fn open_secret_file(path: &Path) -> Result<Option<File>, HomeError> {
     let wrong_kind = || HomeError::WrongKind {
@@ -179,7 +159,7 @@ pub(super) fn open_secret_file(path: &Path) -> Result<Option<File>, HomeError> {
         wanted: "a plain file",
     };
     // A symlink could lead to a file that other users may change.
-    let file = match open_nonblocking(path, false) {
+    let file = match open_nonblocking(path, FinalLink::Refuse) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if is_link(&error) => return Err(wrong_kind()),

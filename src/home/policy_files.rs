@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::HomeError;
-use super::file_modes;
 use super::layout::Home;
 use super::private_files::create_private_file;
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_core::durable::{self, FileStamp, Readers};
 use punie_core::ids::RequestId;
 
@@ -81,7 +81,7 @@ impl PolicyFile {
     /// Reads the content of the file.
     fn read_text(&self) -> io::Result<String> {
         let invalid = |text: &str| Err(io::Error::new(ErrorKind::InvalidData, text));
-        let file = file_modes::open_nonblocking(&self.path, true)?;
+        let file = open_nonblocking(&self.path, FinalLink::Follow)?;
         if !file.metadata()?.is_file() {
             return invalid("is no file; put a file with the rules here, or remove it");
         }

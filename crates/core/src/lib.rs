@@ -6,6 +6,7 @@
 //! - [`ids`]: the identifiers of the wire, each checked once, when it comes in.
 //! - [`tool_effect`]: the most that a tool may do.
 //! - [`approval_answer`]: the answers to an approval question.
+//! - [`bounded_file`]: files that any program may have put there, read without a wait and up to a limit.
 //! - [`caller_name`]: the form of a caller's name, and the names that have a meaning of their own.
 //! - [`clock`]: the clocks of this machine, and the time by which old things may be deleted.
 //! - [`content_hash`]: the hash of a content that is read piece by piece.
@@ -21,6 +22,7 @@
 //! - [`visible_text`]: the characters that a reader cannot see.
 
 pub mod approval_answer;
+pub mod bounded_file;
 pub mod caller_name;
 pub mod clock;
 pub mod content_hash;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::Mutex;
 
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
+
 /// The bytes of a file that are read. No hand-written file is longer.
 const MAX_RULES_BYTES: u64 = 1 << 20;
 /// The compiled files in the cache; above it, all are compiled again.
@@ -24,7 +26,7 @@ pub struct RulesCache(Mutex<HashMap<Vec<u8>, Arc<Gitignore>>>);
 impl RulesCache {
     /// Reads the rules of the file at this path; `None` also for a link, which git does not follow either.
     pub fn load_rules_at(&self, path: &Path) -> Option<Arc<Gitignore>> {
-        self.load_rules(open_without_blocking(path)?)
+        self.load_rules(open_nonblocking(path, FinalLink::Refuse).ok()?)
     }
 
     /// Reads the rules of a file, for paths relative to its folder. Skips invalid lines, as git does. `None` if it is no
@@ -54,26 +56,6 @@ impl RulesCache {
         }
         Some(rules)
     }
-}
-
-/// Opens a file; a FIFO opens too, and is refused later.
-#[cfg(unix)]
-fn open_without_blocking(path: &Path) -> Option<File> {
-    use rustix::fs::{Mode, OFlags};
-    let flags =
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty())
-        .ok()
-        .map(File::from)
-}
-
-/// Opens a regular file.
-#[cfg(not(unix))]
-fn open_without_blocking(path: &Path) -> Option<File> {
-    path.symlink_metadata()
-        .ok()
-        .filter(std::fs::Metadata::is_file)?;
-    File::options().read(true).open(path).ok()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::protected_path::is_repository;
+use punie_core::bounded_file::{FinalLink, open_regular_file};
 use punie_home::command_to_type;
 use punie_policy::command_line::quote_word;
 
@@ -161,21 +162,7 @@ fn read_path(folder: &Path, name: &str) -> Option<PathBuf> {
 
 /// Reads a small file. A link, a pipe or a device is none.
 fn read_file(path: &Path) -> Option<String> {
-    let is_file = |metadata: fs::Metadata| metadata.is_file();
-    if !path.symlink_metadata().is_ok_and(is_file) {
-        return None;
-    }
-    let mut options = fs::File::options();
-    // A command may put a pipe in its place now.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(
-        &mut options,
-        libc::O_NONBLOCK | libc::O_NOFOLLOW,
-    );
-    let file = options.read(true).open(path).ok()?;
-    if !file.metadata().is_ok_and(is_file) {
-        return None;
-    }
+    let file = open_regular_file(path, FinalLink::Refuse).ok()?;
     let mut text = String::new();
     file.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
     Some(text)

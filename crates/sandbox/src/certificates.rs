@@ -5,12 +5,12 @@
     reason = "the files that the user's variables name are looked at as they are"
 )]
 
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::sandbox_rules::SandboxRules;
 use super::untrusted_links::WritableFolders;
+use punie_core::bounded_file::{FinalLink, read_regular_file};
 
 /// The most bytes of a file. The bundles of systems have about 300 KB.
 const MAX_BYTES: u64 = 2 << 20;
@@ -64,14 +64,8 @@ fn list_files(path: &Path) -> Vec<PathBuf> {
 }
 
 fn holds_only_certificates(path: &Path) -> bool {
-    // A pipe is not opened: that could wait for ever.
-    let is_file = fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_BYTES);
-    let Some(file) = is_file.then(|| File::open(path).ok()).flatten() else {
-        return false;
-    };
-    let mut text = Vec::new();
-    let read = file.take(MAX_BYTES).read_to_end(&mut text);
-    read.is_ok() && has_only_certificates(&String::from_utf8_lossy(&text))
+    let read = read_regular_file(path, FinalLink::Follow, MAX_BYTES);
+    read.is_ok_and(|text| has_only_certificates(&String::from_utf8_lossy(&text)))
 }
 
 fn has_only_certificates(text: &str) -> bool {

@@ -16,6 +16,7 @@ use super::git_settings::has_address_with_user;
 use super::home_table::{PRIVATE, PrivateFolder};
 use super::settings_table::{SETTINGS, SettingsFilter};
 use super::shown_parts::expand;
+use punie_core::bounded_file::{FinalLink, open_regular_file};
 
 /// The settings of which there were copies, by their paths in the home.
 const COPIED: [&str; 3] = [".gitconfig", ".config/git/config", ".cargo/config.toml"];
@@ -68,12 +69,10 @@ fn repositories_in_layers(cache_layers: &Path) -> Vec<PathBuf> {
             }
         }
     }
-    let is_file = |path: &PathBuf| {
-        path.symlink_metadata()
-            .is_ok_and(|metadata| metadata.is_file())
-    };
     found.retain(|path| {
-        is_file(path) && fs::read_to_string(path).is_ok_and(|text| has_address_with_user(&text))
+        let opened = open_regular_file(path, FinalLink::Refuse);
+        let text = opened.and_then(io::read_to_string);
+        text.is_ok_and(|text| has_address_with_user(&text))
     });
     found
 }

@@ -6,7 +6,7 @@
 //! Read first: [`SandboxRules`], the owner's settings as rules; [`SandboxProfile`], what is prepared from them for a command;
 //! [`ConfinementLevel`], what the self-test has measured.
 //!
-//! `punie-host` and the program use this crate. It uses none of ours.
+//! `punie-host` and the program use this crate. It uses `punie-core` alone.
 
 #[cfg(target_os = "linux")]
 mod bpf;

@@ -1,13 +1,7 @@
 //! Settings files of the user's, as commands see them: what may be a credential is left out. They are read anew for
 //! each view, and no copy lies on the disk.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the user's settings files are read as they are"
-)]
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -19,6 +13,7 @@ use super::settings_table::{ALWAYS_THERE, OF_CARGO, SETTINGS, SettingsFilter};
 use super::shown_parts::expand;
 use super::toolchain_table::TOOLCHAINS;
 use super::untrusted_links::{WritableFolders, follow_links};
+use punie_core::bounded_file::{FinalLink, read_regular_file};
 
 /// The most bytes of a settings file. Of a larger one commands see nothing.
 const MAX_BYTES: u64 = 128 << 10;
@@ -182,15 +177,8 @@ fn repositories_with_users(home: &Path) -> Vec<PathBuf> {
 
 /// Reads a settings file. `None` for one that is missing, too large, no text, or no file.
 fn read_settings(path: &Path) -> Option<String> {
-    // A pipe is not opened: that could wait for ever.
-    let metadata = fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > MAX_BYTES {
-        return None;
-    }
-    let mut text = String::new();
-    let file = File::open(path).ok()?;
-    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+    let bytes = read_regular_file(path, FinalLink::Follow, MAX_BYTES).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 impl SettingsFilter {
@@ -264,7 +252,10 @@ fn is_harmless(value: &mut Value) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests make their own files")]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -6,31 +6,17 @@
 )]
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::Budget;
+use punie_core::bounded_file::{self, FinalLink};
 
 /// Opens a file, through links too, if it is a regular one.
 pub(crate) fn open_regular_file(path: &Path) -> io::Result<File> {
-    let refuse = || io::Error::other("it is no regular file");
-    // Opening a device can have effects, so the kind is checked before.
-    if !fs::metadata(path)?.is_file() {
-        return Err(refuse());
-    }
-    let mut options = OpenOptions::new();
-    options.read(true);
-    // A pipe that took the file's name since then does not make this wait.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(refuse())
-    }
+    bounded_file::open_regular_file(path, FinalLink::Follow)
 }
 
 /// Returns whether an error says that a file or folder does not exist.
@@ -79,15 +65,7 @@ pub(crate) fn read_tail(path: &Path, max_bytes: u64) -> io::Result<FileTail> {
 
 /// Reads a whole file that is not larger than the limit.
 pub(crate) fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let file = open_regular_file(path)?;
-    file.take(max_bytes.saturating_add(1))
-        .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > max_bytes {
-        let reason = format!("it is larger than {} KB", max_bytes >> 10);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
-    }
-    Ok(bytes)
+    bounded_file::read_regular_file(path, FinalLink::Follow, max_bytes)
 }
 
 /// Reads a whole file like [`read_bounded`], or returns `None` if there is none.

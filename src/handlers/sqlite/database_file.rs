@@ -12,8 +12,10 @@ use std::fs::{self, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use super::snapshot::{open_without_links, with_suffix};
+use super::snapshot::with_suffix;
 use super::worker_protocol::OpenMode;
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
+use punie_core::durable::allow_missing;
 use punie_text::output::number_format::format_size;
 use punie_tool::{ErrorCode, ToolError};
 
@@ -89,7 +91,8 @@ fn read_header(path: &Path, shown: &str, meta: &Metadata) -> Result<bool, ToolEr
         )));
     }
     let mut bytes = Vec::with_capacity(100);
-    let read = open_without_links(path).and_then(|file| file.take(100).read_to_end(&mut bytes));
+    let read = open_nonblocking(path, FinalLink::Refuse)
+        .and_then(|file| file.take(100).read_to_end(&mut bytes));
     read.map_err(|cause| ToolError::from_io(shown, &cause))?;
     if bytes.is_empty() {
         // An empty file is a database without tables.
@@ -117,9 +120,9 @@ fn read_header(path: &Path, shown: &str, meta: &Metadata) -> Result<bool, ToolEr
 /// The file that an unfinished journal of this database names: its super-journal, which SQLite would read and delete to
 /// finish the transaction. The layout is that of "The Rollback Journal" in SQLite's description of its file format.
 pub(super) fn find_super_journal(database: &Path) -> io::Result<Option<String>> {
-    let mut journal = match open_without_links(&with_suffix(database, "-journal")) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
+    let opened = open_nonblocking(&with_suffix(database, "-journal"), FinalLink::Refuse);
+    let Some(mut journal) = allow_missing(opened)? else {
+        return Ok(None);
     };
     // Its end: the name, the name's length, a checksum, the magic.
     let (mut head, mut tail) = ([0; 8], [0; 16]);

@@ -5,13 +5,14 @@
 )]
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_host::worker::TempFolder;
 use punie_text::output::number_format::{format_size, group_digits};
 use punie_tool::{ErrorCode, ToolError};
@@ -126,7 +127,7 @@ impl DatabaseSnapshot {
             let target = with_suffix(&self.path(), suffix);
             // An earlier attempt may have found a file that is gone by now.
             let _ = fs::remove_file(&target);
-            let from = match open_without_links(&with_suffix(database, suffix)) {
+            let from = match open_nonblocking(&with_suffix(database, suffix), FinalLink::Refuse) {
                 Ok(file) => file,
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound && !suffix.is_empty() => {
                     continue;
@@ -176,17 +177,4 @@ fn too_large_error(shown: &str, what: &str, bytes: u64, most: u64) -> ToolError 
             format_size(most)
         ),
     )
-}
-
-/// Opens a file without following a link and without waiting for a pipe's other end.
-pub(super) fn open_without_links(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use rustix::fs::OFlags;
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
-    }
-    options.open(path)
 }

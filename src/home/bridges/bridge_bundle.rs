@@ -137,7 +137,8 @@ impl BridgeBundle {
     /// Opens a file of the bundle; it may not be a link.
     #[cfg(not(target_os = "linux"))]
     fn open_file(&self, within: &Path) -> io::Result<File> {
-        crate::file_modes::open_nonblocking(&self.folder.join(within), false)
+        use punie_core::bounded_file::{FinalLink, open_nonblocking};
+        open_nonblocking(&self.folder.join(within), FinalLink::Refuse)
     }
 }
 

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::super::file_modes;
 use super::super::frontmatter;
 use super::super::home_document::{DocumentKind, is_document_id};
 use super::super::plugins;
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
 
 /// The deepest folder that is looked into.
 const MAX_DEPTH: usize = 12;
@@ -167,7 +167,7 @@ fn choose_id(own_name: &str, written: &str) -> Result<String, String> {
 
 fn read_head(file: &Path) -> String {
     let mut bytes = Vec::new();
-    if let Ok(opened) = file_modes::open_nonblocking(file, true)
+    if let Ok(opened) = open_nonblocking(file, FinalLink::Follow)
         && opened.metadata().is_ok_and(|meta| meta.is_file())
     {
         // A file that cannot be read has no name in its head; copying it reports why.

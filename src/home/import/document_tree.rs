@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::super::file_modes;
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_core::content_hash::hash_content;
 use punie_core::ids::to_hex;
 
@@ -239,7 +239,7 @@ fn is_executable(_: &fs::Metadata) -> bool {
 
 /// Opens a file of a source, if it still is a plain one.
 fn open_plain_file(path: &Path) -> io::Result<File> {
-    let file = file_modes::open_nonblocking(path, false)?;
+    let file = open_nonblocking(path, FinalLink::Refuse)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a plain file any more"));
     }

@@ -12,7 +12,7 @@ use std::path::{Component, Path};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::file_modes;
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_core::content_hash::hash_content;
 use punie_core::durable::sync_folder;
 use punie_core::ids::to_hex;
@@ -230,7 +230,7 @@ impl ChangeSearch<'_> {
 }
 
 fn hash_file(path: &Path) -> io::Result<String> {
-    let file = file_modes::open_nonblocking(path, false)?;
+    let file = open_nonblocking(path, FinalLink::Refuse)?;
     Ok(to_hex(&hash_content(file)?))
 }
 

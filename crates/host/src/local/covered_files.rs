@@ -3,8 +3,6 @@
 //! are frozen, and go on once the file is compared and covered again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -19,6 +17,7 @@ use super::protected_path_guard::SharedGuard;
 use super::protected_path_stamp::path_stamp;
 use super::protected_paths::ProtectedPathState;
 use crate::protected_path::{REPOSITORY, find_protection, may_concern};
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_sandbox::running_covers::{cover_files, has_lost_cover, is_open_for_writing};
 
 /// The longest time for which covers are renewed before the commands go on.
@@ -261,7 +260,6 @@ impl SharedGuard {
 
 /// Returns whether a frozen command has a regular file open for writing: any other program closes it soon.
 fn is_held(path: &Path) -> bool {
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
-    let opened = File::options().read(true).custom_flags(flags).open(path);
+    let opened = open_nonblocking(path, FinalLink::Refuse);
     opened.is_ok_and(|file| !is_so_within(MAX_WAIT, || !is_open_for_writing(&file)))
 }

@@ -1,10 +1,10 @@
 //! The trash and the notices for changes of protected paths, as the guard uses them.
 
-use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_core::ids::RequestId;
 use punie_home::command_to_type;
 
@@ -55,9 +55,7 @@ pub trait ProtectedPathRecords: Send + Sync {
 impl FileContent {
     /// Reads a small regular file. Never blocks on a FIFO, and follows no link.
     pub(super) fn read_small(path: &Path) -> Option<Self> {
-        let mut options = File::options();
-        let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
-        let file = options.read(true).custom_flags(flags).open(path).ok()?;
+        let file = open_nonblocking(path, FinalLink::Refuse).ok()?;
         let metadata = file.metadata().ok()?;
         if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
             return None;

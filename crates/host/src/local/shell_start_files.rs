@@ -1,14 +1,13 @@
 //! Reads the secrets that the start files of the user's shells assign, whatever guard stands before them. Debian's
 //! `~/.bashrc` returns early when nobody types, so the login shell does not show what is assigned below.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use super::command_environment::withheld_values;
+use punie_core::bounded_file::{FinalLink, read_regular_file};
 
 /// The start files, below the user's home.
 const START_FILES: &[&str] = &[
@@ -46,20 +45,7 @@ pub fn read_start_file_secrets(user_home: &Path) -> Vec<String> {
 
 /// Reads a small regular file, also by a symlink. Never blocks on a FIFO.
 fn read_start_file(path: &Path) -> Option<String> {
-    let mut options = File::options();
-    options.read(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let file = options.open(path).ok()?;
-    let fits =
-        |metadata: std::fs::Metadata| metadata.is_file() && metadata.len() <= MAX_START_FILE_BYTES;
-    if !file.metadata().is_ok_and(fits) {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_START_FILE_BYTES)
-        .read_to_end(&mut bytes)
-        .ok()?;
+    let bytes = read_regular_file(path, FinalLink::Follow, MAX_START_FILE_BYTES).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

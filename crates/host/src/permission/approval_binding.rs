@@ -5,12 +5,13 @@
     reason = "programs are looked up as a shell would, and only read"
 )]
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use punie_core::bounded_file::{FinalLink, open_regular_file};
 use punie_core::content_hash::hash_content;
 use punie_policy::PolicyCall;
 use punie_policy::command_line::{
@@ -332,7 +333,9 @@ fn hash(path: &Path, max_bytes: u64) -> std::io::Result<String> {
     if !metadata.is_file() || metadata.len() > max_bytes {
         return Ok(format!("{} {:?}", metadata.len(), metadata.modified().ok()));
     }
-    Ok(STANDARD.encode(hash_content(File::open(path)?)?))
+    // A command may put a pipe in its place now.
+    let file = open_regular_file(path, FinalLink::Follow)?;
+    Ok(STANDARD.encode(hash_content(file)?))
 }
 
 /// Identifies a folder independently of its name.

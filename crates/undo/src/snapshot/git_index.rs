@@ -5,13 +5,13 @@
     reason = "this file reads the refs of a repository"
 )]
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
+use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::call_record::RepositoryRefs;
+use punie_core::bounded_file::{FinalLink, open_nonblocking, read_bounded};
 
 /// An index above this size is not read.
 const LARGEST_INDEX: u64 = 128 << 20;
@@ -79,26 +79,8 @@ pub(super) fn find_git_folder(dot_git: &Path) -> Option<PathBuf> {
     )
 }
 
-/// Opens a regular file that may be anything else.
-fn open_regular(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(io::ErrorKind::InvalidInput.into())
-}
-
 fn read_some(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let file = open_regular(path)?;
-    if file.metadata()?.len() > most {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    read_bounded(open_nonblocking(path, FinalLink::Follow)?, most)
 }
 
 /// Reads the tracked paths, in the order of their bytes. Empty where there is no index, or one in a form that this does
