@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use punie_core::durable::{allow_missing, open_private_file};
+use punie_core::file_metadata::file_identity;
 
 /// The size limit of a file.
 const MAX_FILE_BYTES: u64 = 10 << 20;
@@ -165,20 +166,12 @@ fn rotate_log_files(folder: &Path) {
 }
 
 /// Returns whether the path still names this open file.
-#[cfg(unix)]
 pub fn is_same_file(open: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
     let (Ok(ours), Ok(there)) = (open.metadata(), fs::metadata(path)) else {
         return false;
     };
-    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
-}
-
-/// Returns whether the path still names this open file.
-#[cfg(not(unix))]
-pub fn is_same_file(_open: &File, path: &Path) -> bool {
-    // On this system an open file cannot be removed.
-    path.exists()
+    // A system on which files have no identity lets nobody remove an open one.
+    file_identity(&ours) == file_identity(&there)
 }
 
 /// Checks the disk for free space.

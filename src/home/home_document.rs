@@ -125,8 +125,8 @@ pub(super) fn hash_body(body: &str) -> String {
     to_hex(&Sha256::digest(body.as_bytes()))
 }
 
-/// Sorts the keys of a value at every depth, so that their order in the file does not change the hash.
-pub(super) fn sort_keys(value: Value) -> Value {
+/// Sorts the keys of a JSON value at every depth, so that their order does not change its hash.
+pub fn sort_keys(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let sorted: BTreeMap<String, Value> = map.into_iter().collect();

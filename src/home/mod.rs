@@ -82,7 +82,7 @@ pub use device_identity::DeviceIdentity;
 pub use embedded_backend::EmbeddedBackendAddress;
 pub use error::{HomeError, HomeFailureKind};
 pub use folder_watch::{FolderSignal, FolderWatch};
-pub use home_document::{CopyTexts, DocumentKind, HomeCatalogItem, plugin_of_document};
+pub use home_document::{CopyTexts, DocumentKind, HomeCatalogItem, plugin_of_document, sort_keys};
 pub use home_problem::{HomeProblem, ProblemEffect};
 pub use identity_map::{
     IdentityMapError, IdentityMapStore, ListedPerson, NamedPerson, NewPerson, TextAliases,

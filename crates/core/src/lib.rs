@@ -11,6 +11,7 @@
 //! - [`clock`]: the clocks of this machine, and the time by which old things may be deleted.
 //! - [`content_hash`]: the hash of a content that is read piece by piece.
 //! - [`durable`]: files that a crash leaves whole.
+//! - [`file_metadata`]: permission bits and the identity of a file, on systems that have them.
 //! - [`heap_memory`]: the memory that the C library holds for the heap.
 //! - [`host_traffic`]: the numbers of a command's traffic with a host.
 //! - [`record_locks`]: the locks of SQLite, held by the open file and not by the process.
@@ -28,6 +29,7 @@ pub mod clock;
 pub mod content_hash;
 pub mod durable;
 pub mod failpoint;
+pub mod file_metadata;
 pub mod heap_memory;
 pub mod host_traffic;
 pub mod ids;

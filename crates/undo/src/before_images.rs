@@ -3,7 +3,7 @@
 //! cannot be undone.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use super::{LARGEST_KEPT, Trash};
 use punie_core::clock::unix_time_ms;
 use punie_core::durable::{allow_missing, append_json_lines, sync_folder};
 use punie_core::failpoint::reach_of;
+use punie_core::file_metadata::permission_bits;
 use punie_core::ids::RequestId;
 use punie_host::Workspace;
 use punie_text::output::number_format;
@@ -379,17 +380,4 @@ impl BeforeImageStore {
         remarks.push(format!("This cannot be undone: {why}."));
         Ok(before)
     }
-}
-
-/// The permission bits of a file, on systems that have them.
-#[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "not every system has this")]
-pub(super) fn permission_bits(metadata: &Metadata) -> Option<u32> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Some(metadata.permissions().mode() & 0o7777)
-}
-
-#[cfg(not(unix))]
-pub(super) fn permission_bits(_metadata: &Metadata) -> Option<u32> {
-    None
 }

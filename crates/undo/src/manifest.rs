@@ -2,7 +2,6 @@
 //! off is passed over; what it would have said did not happen.
 #![expect(clippy::disallowed_methods, reason = "this file reads the records")]
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::snapshot::{PathChange, SnapshotEnd};
 use punie_core::durable::{allow_missing, parse_json_lines};
 use punie_core::ids::RequestId;
+use punie_text::output::path_text::os_string_from_bytes;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -107,16 +107,6 @@ fn decode_hex(digits: &str) -> Vec<u8> {
         .chunks_exact(2)
         .map(|pair| pair[0] << 4 | pair[1])
         .collect()
-}
-
-#[cfg(unix)]
-fn os_string_from_bytes(bytes: Vec<u8>) -> OsString {
-    std::os::unix::ffi::OsStringExt::from_vec(bytes)
-}
-
-#[cfg(not(unix))]
-fn os_string_from_bytes(bytes: Vec<u8>) -> OsString {
-    String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
 /// Reads every line that can be read; none if there is no such file.

@@ -4,11 +4,11 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::before_images::permission_bits;
 use super::content_store::hash_file;
 use super::display_path;
 use super::manifest::ManifestPath;
 use super::snapshot::{PathContent, UncoveredReason};
+use punie_core::file_metadata::permission_bits;
 use punie_host::WorkspacePath;
 
 /// A path as it is now.

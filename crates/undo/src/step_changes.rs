@@ -36,7 +36,7 @@ pub(super) fn set_folder_mode(
     mode: u32,
 ) -> io::Result<Option<u32>> {
     let path = folder.entry_path(name);
-    let had = super::before_images::permission_bits(&folder.entry_metadata(name)?);
+    let had = punie_core::file_metadata::permission_bits(&folder.entry_metadata(name)?);
     match super::tree_copy::open_folder(rustix::fs::CWD, path.as_os_str()) {
         Ok(opened) => super::tree_copy::set_mode(&opened, mode)?,
         // One that cannot even be read can have its mode only by its name.

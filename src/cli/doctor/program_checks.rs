@@ -16,6 +16,7 @@ use super::finding::{CheckResult, Finding, join_first};
 use crate::cli::context::command_runtime;
 use crate::config::ProcessEnvironment;
 use crate::service::{ServiceManager, service_name};
+use punie_core::file_metadata::permission_bits;
 use punie_home::{command_to_type, shell_word};
 
 /// The name of this program.
@@ -143,17 +144,9 @@ pub(super) fn check_command_path(facts: &DoctorFacts) -> CheckResult {
     .with_mend("Remove them from PATH, or run: chmod o-w FOLDER"))
 }
 
-#[cfg(unix)]
 fn is_open_to_others(folder: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    folder
-        .metadata()
-        .is_ok_and(|found| found.permissions().mode() & 0o002 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_open_to_others(_: &Path) -> bool {
-    false
+    let bits = folder.metadata().ok().as_ref().and_then(permission_bits);
+    bits.is_some_and(|bits| bits & 0o002 != 0)
 }
 
 pub(super) fn check_git(facts: &DoctorFacts) -> CheckResult {

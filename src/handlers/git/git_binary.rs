@@ -1,9 +1,11 @@
 //! The git program: found by absolute path, and never inside a workspace.
 
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use super::GitDeps;
+use punie_core::file_metadata::permission_bits;
 
 /// Returns the PATH for git and its child processes: absolute folders outside the workspaces.
 pub(super) fn trusted_search_path(deps: &GitDeps) -> OsString {
@@ -35,18 +37,11 @@ fn is_untrusted(path: &Path, deps: &GitDeps) -> bool {
     deps.workspace.is_in_rules(path) || deps.confinement.knows_folder_around(path)
 }
 
-/// Returns whether a path is an executable file.
-#[cfg(unix)]
+/// Returns whether a path is an executable file; any file, where the system does not tell.
 pub(super) fn is_program(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
+    let may_run = |meta: &Metadata| permission_bits(meta).is_none_or(|bits| bits & 0o111 != 0);
     file.metadata()
-        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
-/// Returns whether a path is a file.
-#[cfg(not(unix))]
-pub(super) fn is_program(file: &Path) -> bool {
-    file.is_file()
+        .is_ok_and(|meta| meta.is_file() && may_run(&meta))
 }
 
 /// Guesses SystemRoot, which Windows programs need: on the drive of git.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 
 use super::display_text::escape_line;
 use super::porcelain::{ChangeState, GitFileChange};
 use super::repository::GitRepository;
 use super::secret_scan::{SecretScan, check_file_name};
+use punie_text::output::path_text::os_string_from_bytes;
 use punie_tool::ToolError;
 
 /// A file that may be staged.
@@ -60,7 +60,7 @@ impl StagingCandidate {
         if is_new && let Some(why) = check_file_name(path) {
             return Ok(Some(StagingRefusal::Secret(why)));
         }
-        let file = repository.top.join(native_path(path));
+        let file = repository.top.join(os_string_from_bytes(path.to_vec()));
         let Some(meta) = file
             .symlink_metadata()
             .ok()
@@ -123,17 +123,6 @@ async fn scan_index_blob(repository: &GitRepository, path: &[u8]) -> Result<Secr
     let name = format!(":0:{path}");
     let answer = repository.git.run(&["cat-file", "blob", &name]).await?;
     Ok(SecretScan::scan_reader(&mut answer.output.as_slice(), || false).unwrap_or_default())
-}
-
-#[cfg(unix)]
-fn native_path(path: &[u8]) -> PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-    PathBuf::from(std::ffi::OsStr::from_bytes(path))
-}
-
-#[cfg(not(unix))]
-fn native_path(path: &[u8]) -> PathBuf {
-    PathBuf::from(String::from_utf8_lossy(path).into_owned())
 }
 
 #[cfg(unix)]

@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use super::self_mod_area::{SelfModArea, StagingSession, content_error, run_blocking};
+use punie_core::file_metadata::permission_bits;
 use punie_home::FileState;
 use punie_host::files::{OpenedFile, WritePrecondition};
 use punie_host::local::local_files::LocalFiles;
@@ -137,19 +138,6 @@ pub(super) fn removed_error(path: &WorkspacePath) -> ToolError {
         "{} does not exist: it is removed among the staged files (SelfModStatus lists them).",
         path.display_text()
     ))
-}
-
-/// Returns the permission bits of a file, on systems that have them.
-#[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "not every system has this")]
-pub(super) fn permission_bits(metadata: &std::fs::Metadata) -> Option<u32> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Some(metadata.permissions().mode() & 0o7777)
-}
-
-#[cfg(not(unix))]
-pub(super) fn permission_bits(_metadata: &std::fs::Metadata) -> Option<u32> {
-    None
 }
 
 /// Gives an open file these permission bits, on systems that have them.

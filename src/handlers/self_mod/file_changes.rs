@@ -5,11 +5,12 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
-use super::current_file::{permission_bits, set_permission_bits};
+use super::current_file::set_permission_bits;
 use super::pending_changes::conflict_error;
 use super::self_mod_area::{SelfModArea, content_error};
 use punie_core::content_hash::copy_hashed;
 use punie_core::durable::{allow_missing, temp_name};
+use punie_core::file_metadata::permission_bits;
 use punie_home::{AppliedFile, FileState, PendingStep};
 use punie_host::WorkspacePath;
 use punie_host::local::copy_mode_and_owner;

@@ -4,11 +4,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::current_file::{permission_bits, set_permission_bits};
+use super::current_file::set_permission_bits;
 use super::pending_changes::finish_pending;
 use super::self_mod_area::{SelfModArea, content_error, state_error};
 use punie_core::content_hash::copy_hashed;
 use punie_core::failpoint::reach_of;
+use punie_core::file_metadata::permission_bits;
 use punie_home::FileState;
 use punie_host::WorkspacePath;
 use punie_host::files::{STAGED_WARNING, WriteReport};

@@ -16,6 +16,7 @@ use super::snapshot::with_suffix;
 use super::worker_protocol::OpenMode;
 use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_core::durable::allow_missing;
+use punie_core::file_metadata::file_identity;
 use punie_text::output::number_format::format_size;
 use punie_tool::{ErrorCode, ToolError};
 
@@ -74,7 +75,7 @@ impl DatabaseFile {
             }
         };
         Ok(Self {
-            id: file_id(&meta),
+            id: file_identity(&meta),
             way,
         })
     }
@@ -225,18 +226,6 @@ fn has_other_names(meta: &Metadata) -> bool {
 #[cfg(not(unix))]
 fn has_other_names(_: &Metadata) -> bool {
     false
-}
-
-#[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "not every system tells")]
-fn file_id(meta: &Metadata) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    Some((meta.dev(), meta.ino()))
-}
-
-#[cfg(not(unix))]
-fn file_id(_: &Metadata) -> Option<(u64, u64)> {
-    None
 }
 
 /// A file beside the database, with the database's name and a suffix.

@@ -8,11 +8,13 @@ mod install_theme_package;
 mod uninstall_package;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use punie_core::ids::to_hex;
-use punie_home::{InstallResult, InstalledPackage, NewPackage, PackageError, PackageStore};
+use punie_home::{
+    InstallResult, InstalledPackage, NewPackage, PackageError, PackageStore, sort_keys,
+};
 use punie_tool::{ErrorCode, ToolDeps, ToolEntry, ToolError, ToolReply, ToolSet};
 
 /// The dependencies of the tools for packages.
@@ -89,23 +91,6 @@ fn hash_arguments(arguments: &impl Serialize) -> String {
         map.retain(|_, value| !value.is_null());
     }
     to_hex(&Sha256::digest(sort_keys(arguments).to_string()))
-}
-
-fn sort_keys(value: Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let mut entries: Vec<(String, Value)> = map.into_iter().collect();
-            entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-            let sorted = entries.into_iter();
-            Value::Object(
-                sorted
-                    .map(|(key, value)| (key, sort_keys(value)))
-                    .collect::<Map<_, _>>(),
-            )
-        }
-        Value::Array(list) => list.into_iter().map(sort_keys).collect(),
-        plain => plain,
-    }
 }
 
 fn package_error(error: &PackageError) -> ToolError {

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_core::content_hash::hash_content;
+use punie_core::file_metadata::is_executable;
 use punie_core::ids::to_hex;
 
 /// The most files, bytes and levels of folders of one document.
@@ -184,7 +185,7 @@ impl TreeListing<'_> {
         } else if meta.is_file() {
             self.bytes = self.bytes.saturating_add(meta.len());
             TreeContent::File {
-                is_executable: is_executable(&meta),
+                is_executable: is_executable(&meta).unwrap_or_default(),
             }
         } else {
             return Err(format!(
@@ -225,16 +226,6 @@ fn stays_inside(link: &Path, target: &Path) -> bool {
         }
     }
     true
-}
-
-#[cfg(unix)]
-fn is_executable(meta: &fs::Metadata) -> bool {
-    std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o100 != 0
-}
-
-#[cfg(not(unix))]
-fn is_executable(_: &fs::Metadata) -> bool {
-    false
 }
 
 /// Opens a file of a source, if it still is a plain one.

@@ -1,7 +1,7 @@
 //! Appends rows to the audit file: under a lock, at its end, one write for a batch. A process that finds the file
 //! changed since its own last write reads the end again.
 
-use std::fs::{File, Metadata, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use super::line_reader::AuditLineReader;
 use super::row::{self, AuditRow, ChainLink};
 use super::{AuditActor, AuditEntry, AuditEvent, AuditPaths};
 use punie_core::durable::{open_lock_file, open_private_file, sync_parent_folder};
+use punie_core::file_metadata::file_identity;
 
 /// The bytes at the file's end that are searched for the last row: many times the longest row.
 const TAIL_BYTES: u64 = 256 << 10;
@@ -242,17 +243,4 @@ fn acquire_lock(path: &Path) -> io::Result<File> {
             Err(TryLockError::WouldBlock) => std::thread::park_timeout(Duration::from_millis(2)),
         }
     }
-}
-
-/// Returns the file's device and inode number, on systems that have them.
-#[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "other systems do not tell")]
-fn file_identity(meta: &Metadata) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    Some((meta.dev(), meta.ino()))
-}
-
-#[cfg(not(unix))]
-fn file_identity(_: &Metadata) -> Option<(u64, u64)> {
-    None
 }

@@ -13,6 +13,7 @@ use super::file_removal::hash_file;
 use crate::workspace::explain_io_error;
 use crate::{RawPath, Workspace, WorkspacePath};
 use punie_core::durable::allow_missing;
+use punie_core::file_metadata::is_executable;
 use punie_tool::{CallIntent, FileChange, IntentOutcome, ResultMeta, ToolReply};
 
 /// The state of one declared change on the disk.
@@ -316,18 +317,6 @@ fn read_current_file(workspace: &Workspace, path: &str) -> CurrentFileResult {
         sha256,
         executable: is_executable(&metadata),
     }))
-}
-
-#[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "not every system has this")]
-fn is_executable(metadata: &std::fs::Metadata) -> Option<bool> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Some(metadata.permissions().mode() & 0o100 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_executable(_metadata: &std::fs::Metadata) -> Option<bool> {
-    None
 }
 
 /// Describes one change for the reply.

@@ -5,17 +5,12 @@ use std::io;
 
 #[cfg(unix)]
 use super::extended_attributes::{self, AclCopy};
+use punie_core::file_metadata::is_executable;
 
 /// Returns whether the file is executable already, or not, as requested.
-#[cfg(unix)]
 pub(super) fn has_wanted_mode(metadata: &Metadata, executable: Option<bool>) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    executable.is_none_or(|wanted| (metadata.permissions().mode() & 0o100 != 0) == wanted)
-}
-
-#[cfg(not(unix))]
-pub(super) fn has_wanted_mode(_metadata: &Metadata, _executable: Option<bool>) -> bool {
-    true
+    let found = is_executable(metadata);
+    found.is_none() || executable.is_none() || found == executable
 }
 
 /// Copies mode, owner and attributes of the replaced file, and sets the execute permission. No user gets a right to

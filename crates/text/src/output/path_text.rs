@@ -96,16 +96,18 @@ pub fn unescape_byte(rest: &[u8]) -> Option<(u8, usize)> {
 
 /// The path that a text stands for: quoted as answers quote it, or as it is.
 pub fn path_from_text(text: &str) -> OsString {
-    unquote_path_bytes(text.as_bytes()).map_or_else(|| OsString::from(text), to_os_string)
+    unquote_path_bytes(text.as_bytes()).map_or_else(|| OsString::from(text), os_string_from_bytes)
 }
 
+/// Returns the file name or path of these bytes.
 #[cfg(unix)]
-fn to_os_string(bytes: Vec<u8>) -> OsString {
+pub fn os_string_from_bytes(bytes: Vec<u8>) -> OsString {
     std::os::unix::ffi::OsStringExt::from_vec(bytes)
 }
 
+/// Returns the file name or path of these bytes, which are UTF-8 on this system.
 #[cfg(not(unix))]
-fn to_os_string(bytes: Vec<u8>) -> OsString {
+pub fn os_string_from_bytes(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 

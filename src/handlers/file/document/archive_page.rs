@@ -3,6 +3,7 @@
 use super::super::rendered_page::{LineNoun, RenderedPage, escape_entry_name};
 use super::archive_entries::{ArchiveListing, PackedContent};
 use super::document_protocol::Packing;
+use punie_home::shell_word;
 use punie_text::output::number_format::{format_size, group_digits};
 
 /// The program that unpacks a format, and its option in `tar`.
@@ -44,7 +45,7 @@ fn describe_zip_kind(listing: &ArchiveListing) -> &'static str {
 
 /// Renders the listing of a ZIP archive.
 pub(super) fn render_zip_listing(shown: &str, size: u64, listing: &ArchiveListing) -> RenderedPage {
-    let extract = format!("unzip -p {} NAME", quote_for_shell(shown));
+    let extract = format!("unzip -p {} NAME", shell_word(shown));
     render_listing(shown, describe_zip_kind(listing), size, listing, &extract)
 }
 
@@ -55,7 +56,7 @@ pub(super) fn render_tar(
     listing: &ArchiveListing,
     packing: Option<Packing>,
 ) -> RenderedPage {
-    let quoted = quote_for_shell(shown);
+    let quoted = shell_word(shown);
     let (kind, options) = match packing.map(unpacking_program) {
         None => ("tar archive".to_owned(), "xOf"),
         Some((program, options)) => (format!("tar archive packed with {program}"), options),
@@ -85,20 +86,10 @@ pub(super) fn render_packed(
         ),
         notes: vec![format!(
             "It is one packed file, not an archive. Unpack it with Bash, for example `{program} -dc {} | head -c 10000`.",
-            quote_for_shell(shown)
+            shell_word(shown)
         )],
         line_noun: LineNoun::Entry,
         ..RenderedPage::default()
-    }
-}
-
-/// Quotes a path as one word of a shell command.
-fn quote_for_shell(path: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@,=".contains(c);
-    if path.chars().all(is_plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', "'\\''"))
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::apply_hunks::ContentEdit;
 use super::plan::{PlannedAction, PlannedChange};
 use crate::file::FileDeps;
-use punie_core::ids::to_hex;
+use punie_core::durable::temp_name;
+use punie_core::file_metadata::is_executable;
 use punie_host::files::{LoadedFile, NewContent, WritePrecondition, WriteTextFile};
 use punie_host::prepared_write::PreparedWrite;
 use punie_host::{RawPath, WorkspacePath};
@@ -85,7 +86,8 @@ pub(super) async fn prepare_commit_step(
                 let request = update_request(path, loaded, edit, *executable);
                 step.write = Some(deps.client.prepare_file(cx, request).await?);
             }
-            step.was_executable = executable.and_then(|_| is_executable(path));
+            step.was_executable =
+                executable.and_then(|_| is_executable(&path.file_metadata().ok()?));
             if let Some(to) = move_to {
                 let sha256 = match step.write.as_ref().and_then(|write| write.next_intent()) {
                     Some(CallIntent::File { after, .. }) => after,
@@ -164,18 +166,9 @@ impl FileRename {
 
 /// Returns an unpredictable name beside a file.
 fn temporary_sibling(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
-    let mut random = [0_u8; 8];
-    getrandom::fill(&mut random)
+    let name = temp_name(path.absolute_path().file_name().unwrap_or_default())
         .map_err(|cause| ToolError::internal(format!("No random bytes: {cause}")))?;
-    let name = path
-        .absolute_path()
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy();
-    let stem: String = name.chars().take(40).collect();
-    let aside = path
-        .absolute_path()
-        .with_file_name(format!(".{stem}.{}.tmp", to_hex(&random)));
+    let aside = path.absolute_path().with_file_name(name);
     let aside = aside.to_str().ok_or_else(|| {
         ToolError::new(
             ErrorCode::Io,
@@ -186,17 +179,4 @@ fn temporary_sibling(deps: &FileDeps, path: &WorkspacePath) -> Result<WorkspaceP
         )
     })?;
     deps.workspace.resolve_inside(&RawPath::from(aside))
-}
-
-#[cfg(unix)]
-fn is_executable(path: &WorkspacePath) -> Option<bool> {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.file_metadata()
-        .ok()
-        .map(|metadata| metadata.permissions().mode() & 0o100 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_executable(_path: &WorkspacePath) -> Option<bool> {
-    None
 }
