@@ -18,7 +18,7 @@ use super::presence::ApproverPresence;
 use super::private_files::{ensure_private_file, replace_private_file};
 use super::question_input::{PersonReply, QuestionInput};
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
-use punie_core::clock::ExpiryClock;
+use punie_core::clock::{ExpiryClock, unix_time_ms};
 use punie_core::durable::{allow_missing, open_lock_file};
 use punie_core::ids::RequestId;
 
@@ -281,6 +281,37 @@ impl ApprovalQuestions {
 }
 
 impl OpenQuestion {
+    /// Creates a question that is asked now under a new id, and waits for so long. It is about no command, folder or
+    /// host, and wants a yes or no.
+    pub fn new(
+        request: &RequestId,
+        tool: &str,
+        title: String,
+        arguments: String,
+        patience: Duration,
+    ) -> Self {
+        let asked_at_ms = unix_time_ms();
+        let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        Self {
+            id: RequestId::new(),
+            request_id: request.clone(),
+            tool: tool.to_owned(),
+            runs_command: false,
+            title,
+            is_cut: false,
+            arguments,
+            why: None,
+            folder: None,
+            allowable_command: None,
+            host: None,
+            allowable_host: None,
+            session_folder: None,
+            input: None,
+            asked_at_ms,
+            expires_at_ms: asked_at_ms.saturating_add(patience_ms),
+        }
+    }
+
     /// Returns whether the next runner asks it again, under the same id. Questions about hosts and folders belong to a
     /// running process.
     pub fn is_asked_again(&self) -> bool {
@@ -315,23 +346,18 @@ mod tests {
     use super::*;
 
     fn question(n: i64) -> OpenQuestion {
+        let request = RequestId::parse("r").expect("an id");
+        let (title, arguments) = (
+            "rm -rf build".to_owned(),
+            "command: rm -rf build".to_owned(),
+        );
         OpenQuestion {
             id: RequestId::parse(format!("q{n}")).expect("an id"),
-            request_id: RequestId::parse("r").expect("an id"),
-            tool: "Bash".to_owned(),
             runs_command: true,
-            title: "rm -rf build".to_owned(),
             is_cut: n == 2,
-            arguments: "command: rm -rf build".to_owned(),
-            why: None,
-            folder: None,
-            allowable_command: None,
-            host: None,
-            allowable_host: None,
-            session_folder: None,
-            input: None,
             asked_at_ms: 10 - n,
             expires_at_ms: 20,
+            ..OpenQuestion::new(&request, "Bash", title, arguments, Duration::ZERO)
         }
     }
 

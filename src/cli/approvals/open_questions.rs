@@ -150,23 +150,15 @@ mod tests {
 
     #[test]
     fn a_request_means_its_newest_question() {
-        let question = |id: &str, request: &str| OpenQuestion {
-            id: RequestId::parse(id).expect("an id"),
-            request_id: RequestId::parse(request).expect("an id"),
-            tool: "Bash".to_owned(),
-            runs_command: true,
-            title: String::new(),
-            is_cut: false,
-            arguments: String::new(),
-            why: None,
-            folder: None,
-            allowable_command: None,
-            host: None,
-            allowable_host: None,
-            session_folder: None,
-            input: None,
-            asked_at_ms: 0,
-            expires_at_ms: 0,
+        let question = |id: &str, request: &str| {
+            let request = RequestId::parse(request).expect("an id");
+            let (title, arguments) = (String::new(), String::new());
+            OpenQuestion {
+                id: RequestId::parse(id).expect("an id"),
+                asked_at_ms: 0,
+                expires_at_ms: 0,
+                ..OpenQuestion::new(&request, "Bash", title, arguments, Duration::ZERO)
+            }
         };
         let open = [
             question("q-one", "request-a"),

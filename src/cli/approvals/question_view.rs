@@ -279,27 +279,28 @@ pub(in crate::cli) fn call_summary(question: &OpenQuestion) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::time::Duration;
+
     use super::*;
     use punie_core::ids::RequestId;
 
     pub fn question(arguments: &str) -> OpenQuestion {
+        let request = RequestId::parse("01990000-aaaa-7bbb-8ccc-0123456789ab").expect("an id");
+        let title = "Bash {\"command\":\"...\"}".to_owned();
         OpenQuestion {
             id: RequestId::parse("q").expect("an id"),
-            request_id: RequestId::parse("01990000-aaaa-7bbb-8ccc-0123456789ab").expect("an id"),
-            tool: "Bash".to_owned(),
             runs_command: true,
-            title: "Bash {\"command\":\"...\"}".to_owned(),
-            is_cut: false,
-            arguments: arguments.to_owned(),
             why: Some("the owner's rule \"pushes\" asks".to_owned()),
             folder: Some("/home/me/work".to_owned()),
-            allowable_command: None,
-            host: None,
-            allowable_host: None,
-            session_folder: None,
-            input: None,
             asked_at_ms: 0,
             expires_at_ms: 600_000,
+            ..OpenQuestion::new(
+                &request,
+                "Bash",
+                title,
+                arguments.to_owned(),
+                Duration::ZERO,
+            )
         }
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::UserDeps;
-use punie_core::clock::unix_time_ms;
 use punie_core::ids::RequestId;
 use punie_home::{NobodyToAsk, OpenQuestion, PersonReply, QuestionInput};
 use punie_text::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
@@ -138,26 +137,12 @@ fn end_by_reply(reply: PersonReply) -> QuestionEnd {
 
 fn open_question(cx: &ToolContext, question: PersonQuestion, until: Instant) -> OpenQuestion {
     let number = question.number.to_string();
-    let asked_at_ms = unix_time_ms();
     let left = until.saturating_duration_since(Instant::now());
+    let (title, details) = (question.title, question.details);
     OpenQuestion {
         // After a crash the same question has the same id, so that an answer to it counts.
-        id: RequestId::derive(&cx.request, &[question.tool, &question.details, &number]),
-        request_id: cx.request.clone(),
-        tool: question.tool.to_owned(),
-        runs_command: false,
-        title: question.title,
-        is_cut: false,
-        arguments: question.details,
-        why: None,
-        folder: None,
-        allowable_command: None,
-        host: None,
-        allowable_host: None,
-        session_folder: None,
+        id: RequestId::derive(&cx.request, &[question.tool, &details, &number]),
         input: Some(question.input),
-        asked_at_ms,
-        expires_at_ms: asked_at_ms
-            .saturating_add(i64::try_from(left.as_millis()).unwrap_or(i64::MAX)),
+        ..OpenQuestion::new(&cx.request, question.tool, title, details, left)
     }
 }

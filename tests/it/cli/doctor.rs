@@ -421,28 +421,12 @@ async fn find_beside_a_runner(user: &CliUser, url: &str, found: &mut BTreeSet<St
 }
 
 fn open_question(input: Option<QuestionInput>) -> OpenQuestion {
-    let now_ms = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .expect("after 1970")
-        .as_millis();
-    let now_ms = i64::try_from(now_ms).expect("a time");
+    let (title, arguments) = ("make".to_owned(), "make".to_owned());
+    let patience = Duration::from_mins(10);
     OpenQuestion {
-        id: RequestId::new(),
-        request_id: RequestId::new(),
-        tool: "Bash".to_owned(),
         runs_command: true,
-        title: "make".to_owned(),
-        is_cut: false,
-        arguments: "make".to_owned(),
-        why: None,
-        folder: None,
-        allowable_command: None,
-        host: None,
-        allowable_host: None,
-        session_folder: None,
         input,
-        asked_at_ms: now_ms,
-        expires_at_ms: now_ms + 600_000,
+        ..OpenQuestion::new(&RequestId::new(), "Bash", title, arguments, patience)
     }
 }
 

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use super::call_network::NetworkCaller;
 use punie_core::approval_answer::ApprovalOption;
-use punie_core::clock::unix_time_ms;
-use punie_core::ids::RequestId;
 use punie_home::{NobodyToAsk, OpenQuestion, PeopleAsker};
 use punie_text::output::hidden_characters::{escape_hidden_characters, escape_to_one_line};
 
@@ -74,33 +72,21 @@ impl HostAsker {
             title.truncate(at);
             title.push('…');
         }
-        let now_ms = unix_time_ms();
-        let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        // The host first: what shows only the beginning shows it, and no words of the agent can stand for it.
+        let title = format!(
+            "{target}: {} wants to reach this host. Its command: \"{}\"",
+            caller.tool,
+            title.replace('"', "\\\"")
+        );
+        let arguments = format!(
+            "host: {target}\ncommand: {}",
+            escape_hidden_characters(&command)
+        );
         OpenQuestion {
-            id: RequestId::new(),
-            request_id: caller.request.clone(),
-            tool: caller.tool.clone(),
-            runs_command: false,
-            // The host first: what shows only the beginning shows it, and no words of the agent can stand for it.
-            title: format!(
-                "{target}: {} wants to reach this host. Its command: \"{}\"",
-                caller.tool,
-                title.replace('"', "\\\"")
-            ),
-            is_cut: false,
-            arguments: format!(
-                "host: {target}\ncommand: {}",
-                escape_hidden_characters(&command)
-            ),
             why: Some(why.to_owned()),
-            folder: None,
-            allowable_command: None,
             host: Some(target.to_owned()),
             allowable_host: pattern,
-            session_folder: None,
-            input: None,
-            asked_at_ms: now_ms,
-            expires_at_ms: now_ms.saturating_add(patience_ms),
+            ..OpenQuestion::new(&caller.request, &caller.tool, title, arguments, patience)
         }
     }
 }

@@ -13,8 +13,6 @@ use super::{FolderVerdict, SessionFolders};
 use crate::ReachableFolders;
 use crate::blocking::run_blocking;
 use crate::local::confinement::Confinement;
-use punie_core::clock::unix_time_ms;
-use punie_core::ids::RequestId;
 use punie_core::request_session::RequestSession;
 use punie_home::{OpenQuestion, PeopleAsker, command_to_type};
 use punie_policy::command_line::quote_word;
@@ -158,30 +156,17 @@ impl SessionGate {
         folder: &Path,
         tool: &str,
     ) -> OpenQuestion {
-        let now_ms = unix_time_ms();
-        let patience_ms = i64::try_from(self.patience.as_millis()).unwrap_or(i64::MAX);
         let folder = escape_to_one_line(&folder.display().to_string());
         // The client names itself, and may take any name.
         let client = escape_to_one_line(&session.client);
         let caller = cx.caller.as_deref().map(escape_to_one_line);
         let caller = caller.map_or_else(String::new, |name| format!("\ncaller: {name}"));
+        let title = format!("{client} wants to work in {folder}");
+        let arguments = format!("folder: {folder}\nclient: {client}{caller}");
         OpenQuestion {
-            id: RequestId::new(),
-            request_id: cx.request.clone(),
-            tool: tool.to_owned(),
-            runs_command: false,
-            title: format!("{client} wants to work in {folder}"),
-            is_cut: false,
-            arguments: format!("folder: {folder}\nclient: {client}{caller}"),
             why: Some("it lies outside of your workspaces".to_owned()),
-            folder: None,
-            allowable_command: None,
-            host: None,
-            allowable_host: None,
             session_folder: Some(folder),
-            input: None,
-            asked_at_ms: now_ms,
-            expires_at_ms: now_ms.saturating_add(patience_ms),
+            ..OpenQuestion::new(&cx.request, tool, title, arguments, self.patience)
         }
     }
 }
