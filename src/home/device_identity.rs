@@ -19,7 +19,7 @@ use super::error::HomeError;
 use super::file_modes;
 use super::layout::Home;
 use super::machine_id::MachineId;
-use super::private_files::{create_private_file, replace_private_file};
+use super::private_files::{create_private_file, read_key_file, replace_private_file};
 use super::runner_lock;
 use super::tokens::random_bytes;
 use punie_core::clock::unix_time_ms;
@@ -246,17 +246,8 @@ fn read_key_text(path: &Path) -> Result<Option<String>, HomeError> {
 }
 
 fn read_signing_key(path: &Path) -> Result<Option<SigningKey>, HomeError> {
-    let Some(text) = read_key_text(path)? else {
-        return Ok(None);
-    };
-    let seed = STANDARD
-        .decode(&text)
-        .ok()
-        .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-    // The error must not show the text, which may be most of a key.
-    let seed = seed
-        .ok_or_else(|| damaged_identity(path, "it does not hold 32 bytes as base64".to_owned()))?;
-    Ok(Some(SigningKey::from_bytes(&seed)))
+    let seed = read_key_file(path, IDENTITY_ADVICE)?;
+    Ok(seed.map(|seed| SigningKey::from_bytes(&seed)))
 }
 
 fn read_identity_text(file: File, path: &Path) -> Result<String, HomeError> {

@@ -4,11 +4,18 @@
     reason = "the files of the home are removed by the modules that own them"
 )]
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::error::HomeError;
+use super::file_modes;
 use punie_core::durable::{self, Readers};
+
+/// The most bytes of a file with one key.
+const MAX_KEY_FILE_BYTES: u64 = 4096;
 
 /// Writes a file in one step, replacing an existing one.
 pub(super) fn replace_private_file(path: &Path, bytes: &[u8]) -> Result<(), HomeError> {
@@ -27,6 +34,29 @@ pub(super) fn ensure_private_file(path: &Path, bytes: &[u8]) -> Result<bool, Hom
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(HomeError::unwritable(path)(error)),
     }
+}
+
+/// Reads the key of a secret file, if it exists: 32 bytes as base64. `advice` says how to mend a damaged file.
+pub(super) fn read_key_file(path: &Path, advice: &str) -> Result<Option<[u8; 32]>, HomeError> {
+    let Some(file) = file_modes::open_secret_file(path)? else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_KEY_FILE_BYTES).read_to_end(&mut bytes);
+    read.map_err(HomeError::unreadable(path))?;
+    // The error must not show the content, which may be most of a key.
+    let damaged = || HomeError::Damaged {
+        path: path.to_owned(),
+        why: "it does not hold 32 bytes as base64".to_owned(),
+        mend: advice.to_owned(),
+    };
+    decode_key(&bytes).map(Some).ok_or_else(damaged)
+}
+
+/// Decodes a key: 32 bytes as base64, with blanks around it.
+pub(super) fn decode_key(text: &[u8]) -> Option<[u8; 32]> {
+    let bytes = STANDARD.decode(text.trim_ascii()).ok()?;
+    bytes.try_into().ok()
 }
 
 pub(super) fn remove_file_if_exists(path: &Path) -> Result<bool, HomeError> {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::error::HomeError;
 use super::file_modes;
 use super::keychain::KeychainEntry;
-use super::private_files::{create_private_file, replace_private_file};
+use super::private_files::{create_private_file, decode_key, replace_private_file};
 use super::sealed_text::SealingKey;
 use super::tokens::random_bytes;
 use punie_text::redact::Secret;
@@ -155,7 +155,7 @@ impl SecretsKeyFile {
                 "it names no entry of the keychain",
             ),
             None => (
-                parse_sealing_key(&text).map(KeyFileContent::InFile),
+                decode_key(text.as_bytes()).map(KeyFileContent::InFile),
                 "it does not hold 32 bytes as base64",
             ),
         };
@@ -184,7 +184,7 @@ impl SecretsKeyFile {
 
     fn read_from_keychain(&self, entry: &KeychainEntry) -> Result<SealingKey, HomeError> {
         let value = entry.read_value().map_err(|why| self.keychain_error(why))?;
-        parse_sealing_key(value.expose())
+        decode_key(value.expose().as_bytes())
             .ok_or_else(|| self.keychain_error("what it gives is no key".to_owned()))
     }
 
@@ -203,13 +203,6 @@ fn delete_keychain_entry(entry: &KeychainEntry) {
             "the keychain keeps a key of the secrets that is not needed"
         );
     }
-}
-
-fn parse_sealing_key(text: &str) -> Option<SealingKey> {
-    STANDARD
-        .decode(text.trim())
-        .ok()
-        .and_then(|bytes| SealingKey::try_from(bytes).ok())
 }
 
 pub(super) fn secrets_advice(file: &Path) -> String {
