@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
-use super::StoredOutput;
 use super::output_handle::OutputHandle;
 use super::output_inventory::{OutputInventory, OutputLimits};
 use super::output_store_state::OutputStoreState;
