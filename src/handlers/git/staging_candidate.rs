@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 
 use super::display_text::escape_line;
 use super::porcelain::{ChangeState, GitFileChange};
@@ -60,7 +61,7 @@ impl StagingCandidate {
         if is_new && let Some(why) = check_file_name(path) {
             return Ok(Some(StagingRefusal::Secret(why)));
         }
-        let file = repository.top.join(os_string_from_bytes(path.to_vec()));
+        let file = repository.top.join(os_string_from_bytes(path.clone()));
         let Some(meta) = file
             .symlink_metadata()
             .ok()

@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
+use super::StoredOutput;
 use super::output_handle::OutputHandle;
 use super::output_inventory::{OutputInventory, OutputLimits};
 use super::output_store_state::OutputStoreState;
 use super::spool::{OutputSpool, SpoolStop};
 use super::stored_line_indexes::StoredLineIndexes;
-use super::StoredOutput;
 use punie_core::durable::{allow_missing, open_private_file, private_folder_builder};
 use punie_core::ids::RequestId;
 
