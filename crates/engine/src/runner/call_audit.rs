@@ -101,10 +101,9 @@ fn request_entry(
     }
 }
 
-/// Writes audit rows about calls. Cheap to clone.
-#[derive(Clone)]
+/// Writes audit rows about calls.
 pub(super) struct CallAudit {
-    pub audit: AuditLog,
+    pub log: AuditLog,
     pub clock: Clock,
     pub confinement: Arc<dyn ConfinementReport>,
 }
@@ -147,9 +146,9 @@ impl CallAudit {
     /// Adds a row about a call, and waits for it if the call has effects.
     async fn append_entry(&self, call: &AcceptedRequest, entry: AuditEntry) {
         if call.tool_effect().runs_at_most_once() {
-            self.audit.append_entry(entry).await;
+            self.log.append_entry(entry).await;
         } else {
-            self.audit.queue_entries(vec![entry]);
+            self.log.queue_entries(vec![entry]);
         }
     }
 
@@ -204,8 +203,7 @@ impl CallAudit {
                 .with_request(&request)
         };
         if !later.is_empty() {
-            self.audit
-                .queue_entries(later.into_iter().map(row).collect());
+            self.log.queue_entries(later.into_iter().map(row).collect());
         }
     }
 
@@ -219,7 +217,7 @@ impl CallAudit {
         )
         .with_request(id)
         .with_detail(reason);
-        self.audit.queue_entries(vec![AuditEntry {
+        self.log.queue_entries(vec![AuditEntry {
             code: code.map(str::to_owned),
             ..row
         }]);
@@ -228,7 +226,7 @@ impl CallAudit {
     /// Records an event that is not about a call.
     pub(super) fn event(&self, event: AuditEvent, who: AuditActor, detail: impl Into<String>) {
         let detail = Some(detail.into()).filter(|detail: &String| !detail.is_empty());
-        self.audit.queue_entries(vec![AuditEntry {
+        self.log.queue_entries(vec![AuditEntry {
             detail,
             ..AuditEntry::new(event, who, self.clock.now_ms())
         }]);

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend_client::BackendClient;
-use super::background::ShutdownPhases;
+use super::handles::Handles;
+use super::runner_settings::WakeupMode;
 use super::wakeup_state::WakeupState;
 use crate::backend::{Backend as _, ConnectionProblem};
-use crate::journal::Journal;
-use punie_core::clock::Clock;
 
 /// The journal key of the connection problem.
 const PROBLEM_KEY: &str = "backend_trouble";
@@ -19,42 +17,31 @@ pub(super) const CONTACT_KEY: &str = "last_contact_ms";
 /// The least time between two stored contacts.
 const CONTACT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Stores the state of the connection.
-pub(super) struct ConnectionRecord {
-    pub backend: Arc<BackendClient>,
-    /// The wake-up socket's state, for a backend without a lasting connection of its own.
-    pub socket: Option<Arc<WakeupState>>,
-    pub journal: Journal,
-    pub clock: Clock,
-    pub phases: ShutdownPhases,
-}
-
 /// Stores the connection problem until the runner is over.
-pub(super) async fn store_problem(record: Arc<ConnectionRecord>) {
-    let mut news = record.backend.subscribe_problem();
+pub(super) async fn store_problem(handles: Arc<Handles>) {
+    let mut news = handles.backend.subscribe_problem();
     loop {
         let word = news
             .borrow_and_update()
             .map_or("", ConnectionProblem::as_str);
-        if let Err(error) = record
-            .journal
-            .store_fact(PROBLEM_KEY, word.to_owned())
-            .await
-        {
+        let stored = handles.journal.store_fact(PROBLEM_KEY, word.to_owned());
+        if let Err(error) = stored.await {
             tracing::warn!(%error, "the state of the backend could not be noted");
         }
         tokio::select! {
             changed = news.changed() => if changed.is_err() { return },
-            () = record.phases.over.cancelled() => return,
+            () = handles.phases.over.cancelled() => return,
         }
     }
 }
 
 /// Stores whether the lasting connection is up, until the runner is over.
-pub(super) async fn store_link(record: Arc<ConnectionRecord>) {
-    let own = record.backend.connection_status();
-    let socket = record.socket.as_ref().filter(|_| own.is_none());
-    let mut link = own.or_else(|| socket.map(|socket| socket.subscribe_connected()));
+pub(super) async fn store_link(handles: Arc<Handles>) {
+    let own = handles.backend.connection_status();
+    // The state of the wake-up socket, for a backend without a lasting connection of its own.
+    let has_socket = own.is_none() && handles.settings.poll.wakeup != WakeupMode::Off;
+    let socket = has_socket.then_some(&handles.socket);
+    let mut link = own.or_else(|| socket.map(WakeupState::subscribe_connected));
     loop {
         let word = match link.as_mut().map(|link| *link.borrow_and_update()) {
             Some(true) => "up",
@@ -63,7 +50,8 @@ pub(super) async fn store_link(record: Arc<ConnectionRecord>) {
             Some(false) => "down",
             None => "",
         };
-        if let Err(error) = record.journal.store_fact(LINK_KEY, word.to_owned()).await {
+        let stored = handles.journal.store_fact(LINK_KEY, word.to_owned());
+        if let Err(error) = stored.await {
             tracing::warn!(%error, "the state of the connection could not be noted");
         }
         let changed = async {
@@ -74,25 +62,23 @@ pub(super) async fn store_link(record: Arc<ConnectionRecord>) {
         };
         tokio::select! {
             changed = changed => if !changed { return },
-            () = record.phases.over.cancelled() => return,
+            () = handles.phases.over.cancelled() => return,
         }
     }
 }
 
 /// Stores the time of the last contact that was no poll and no heartbeat, until the runner is over.
-pub(super) async fn store_contact(record: Arc<ConnectionRecord>) {
-    let mut contacts = record.backend.subscribe_contacts();
+pub(super) async fn store_contact(handles: Arc<Handles>) {
+    let mut contacts = handles.backend.subscribe_contacts();
     let store_contacts = async {
         while contacts.changed().await.is_ok() {
-            let now_ms = record.clock.now_ms().to_string();
-            record
-                .journal
-                .store_facts_later(vec![(CONTACT_KEY, now_ms)]);
+            let fact = (CONTACT_KEY, handles.clock.now_ms().to_string());
+            handles.journal.store_facts_later(vec![fact]);
             tokio::time::sleep(CONTACT_INTERVAL).await;
         }
     };
     tokio::select! {
         () = store_contacts => {}
-        () = record.phases.over.cancelled() => {}
+        () = handles.phases.over.cancelled() => {}
     }
 }

@@ -5,20 +5,17 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::background::BackgroundTasks;
 use super::delivery::Delivery;
 use super::error::RunnerError;
 use super::executor::Executor;
+use super::handles::Handles;
 use super::housekeeping::Housekeeping;
 use super::intake::{Intake, RunMode};
 use super::presence::Presence;
-use super::runner_settings::RunnerSettings;
-use super::session_keeper::SessionKeeper;
 use super::shutdown_signal::ShutdownSignal;
 use super::wake_event::{WakeEvent, WakeReceiver};
-use super::wake_signal::MachineWakeSignal;
 use crate::backend::Backend as _;
-use crate::journal::{Journal, JournalError, OfferOutcome};
+use crate::journal::{JournalError, OfferOutcome};
 
 /// The figures of a one-shot pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -45,12 +42,8 @@ pub(super) struct MainLoop {
     pub delivery: Arc<Delivery>,
     pub presence: Arc<Presence>,
     pub housekeeping: Arc<Housekeeping>,
-    pub journal: Journal,
-    pub sessions: Arc<SessionKeeper>,
-    pub settings: RunnerSettings,
-    pub machine_wakes: MachineWakeSignal,
+    pub handles: Arc<Handles>,
     pub wakes: WakeReceiver,
-    pub background: BackgroundTasks,
     pub summary: OnePassSummary,
 }
 
@@ -107,10 +100,10 @@ impl MainLoop {
                 WakeEvent::ListOpenDue => self.intake.request_open_list(),
                 WakeEvent::Stop => return Ok(()),
             }
-            if self.sessions.has_other_backend() {
+            if self.handles.sessions.has_other_backend() {
                 return Err(RunnerError::OtherBackend);
             }
-            if self.journal.is_unusable() {
+            if self.handles.journal.is_unusable() {
                 return Err(JournalError::Failed.into());
             }
             if self.intake.mode == RunMode::OnePass
@@ -166,10 +159,11 @@ impl MainLoop {
             seconds = missed.as_secs(),
             "the machine slept, or this process was stopped; connections are made anew"
         );
-        self.sessions.backend_client().refresh_connections();
-        self.machine_wakes.announce();
-        self.delivery.outbox.end_failure_waits();
-        self.presence.heartbeat_soon.notify_one();
+        let handles = &self.handles;
+        handles.backend.refresh_connections();
+        handles.machine_wakes.announce();
+        handles.outbox.end_failure_waits();
+        handles.heartbeat_soon.notify_one();
         self.intake.poll_after_sleep();
     }
 }

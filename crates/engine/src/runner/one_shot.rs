@@ -32,10 +32,10 @@ impl MainLoop {
         }
         self.shut_down(stop).await;
         ended?;
-        let counts = self.journal.open_reader()?.count_open_requests()?;
+        let counts = self.handles.journal.open_reader()?.count_open_requests()?;
         let mut summary = self.summary;
         summary.executed = self.executor.finished;
-        (summary.delivered, summary.failed) = self.journal.closed_counts();
+        (summary.delivered, summary.failed) = self.handles.journal.closed_counts();
         summary.pending = u64::from(counts.outbox + counts.accepted + counts.started);
         summary.elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(summary)

@@ -1,6 +1,7 @@
 //! The shutdown: no new work at once, then a grace period for running calls, then their end. At last the outbox is
 //! flushed and the backend notified; everything else is in the journal.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -26,11 +27,12 @@ const UNLIMITED_DRAIN: Duration = Duration::from_hours(24 * 365);
 
 impl MainLoop {
     pub(super) async fn shut_down(&mut self, stop: &ShutdownSignal) {
-        let phases = self.background.phases.clone();
+        let handles = Arc::clone(&self.handles);
+        let phases = &handles.phases;
         let drain = if stop.waits_for_calls() {
             UNLIMITED_DRAIN
         } else {
-            self.settings.calls.current().drain
+            handles.settings.calls.current().drain
         };
         phases.stopping.cancel();
         if let Some(watchdog) = &self.housekeeping.watchdog {
@@ -39,7 +41,7 @@ impl MainLoop {
             let limit = (drain + STOP_RESERVE).as_micros();
             watchdog.notify_manager(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={limit}"));
         }
-        crash_loop::record_stop_begun(&self.housekeeping).await;
+        crash_loop::record_stop_begun(&handles.journal).await;
         let hurried = stop.hurry_token();
         if !self
             .wait_for_running_calls(hurried.cancelled(), drain)
@@ -52,7 +54,7 @@ impl MainLoop {
             phases.ending.cancel();
             self.wait_for_running_calls(
                 stop.wait_for_hurry_end(),
-                self.settings.shutdown.stop_grace,
+                handles.settings.shutdown.stop_grace,
             )
             .await;
         }
@@ -70,16 +72,17 @@ impl MainLoop {
             () = self.wait_for_flush_end() => {}
             () = stop.wait_for_hurry_end() => {}
         }
-        crash_loop::record_stop_end(&self.housekeeping).await;
+        crash_loop::record_stop_end(&handles.audit).await;
         phases.over.cancel();
-        self.background.tracker().close();
+        let tasks = handles.background.tracker();
+        tasks.close();
         // Tasks that are left after that hold nothing that the journal does not have.
-        let _ = tokio::time::timeout(TASK_END_TIMEOUT, self.background.tracker().wait()).await;
+        let _ = tokio::time::timeout(TASK_END_TIMEOUT, tasks.wait()).await;
     }
 
     /// Waits as long as a stop delivers results: less if the backend is away.
     async fn wait_for_flush_end(&self) {
-        let [if_away, longest] = self.settings.shutdown.flush_grace;
+        let [if_away, longest] = self.handles.settings.shutdown.flush_grace;
         let begun = Instant::now();
         tokio::time::sleep(if_away).await;
         while begun.elapsed() < longest && !self.delivery.is_backend_away() {

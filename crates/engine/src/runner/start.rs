@@ -2,31 +2,29 @@
 
 use std::sync::Arc;
 
+use tokio::sync::{OnceCell, RwLock};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connection_record::{self, ConnectionRecord};
+use super::connection_record;
 use super::delivery::{self, Delivery};
 use super::disk_space::DiskSpaceGate;
 use super::error::RunnerError;
 use super::executor::Executor;
+use super::executor::approvals::ApprovalService;
 use super::executor::call_runner::CallRunner;
-use super::executor::claims::{self};
-use super::executor::progress_report::ProgressReports;
+use super::executor::claims::{self, ClaimService, HeldClaims};
 use super::executor::recovery::Recovery;
 use super::finished_call::FinishedCallListener;
 use super::handles::Handles;
 use super::housekeeping::{self, Housekeeping, crash_loop};
-use super::intake::admission::OfferAdmission;
-use super::intake::wakeup_socket::{self, WakeupSocket};
-use super::intake::{Intake, IntakeParts, RunMode};
+use super::intake::{Intake, RunMode, wakeup_socket};
 use super::keep_awake::{self, KeepAwake, RunningCalls};
 use super::main_loop::{MainLoop, OnePassSummary};
-use super::open_counts::OpenCounts;
 use super::parts::RunnerParts;
 use super::presence::canary::{self, Canary};
 use super::presence::catalog_publisher::{self, CatalogPublisher};
 use super::presence::{self, Presence};
-use super::runner_settings::WakeupMode;
 use super::shutdown_signal::ShutdownSignal;
 use super::wake_event::{LoopWaker, WakeReceiver};
 
@@ -106,7 +104,7 @@ impl Runner {
 /// The components, before the loop begins.
 struct RunnerAssembly {
     mode: RunMode,
-    handles: Handles,
+    handles: Arc<Handles>,
     disk: Arc<DiskSpaceGate>,
     delivery: Arc<Delivery>,
     presence: Arc<Presence>,
@@ -116,7 +114,6 @@ struct RunnerAssembly {
     calls: Arc<CallRunner>,
     catalog: Arc<CatalogPublisher>,
     recovery: Recovery,
-    admissions: OfferAdmission,
 }
 
 impl RunnerAssembly {
@@ -126,40 +123,36 @@ impl RunnerAssembly {
         (connected, published): (CancellationToken, CancellationToken),
         mode: RunMode,
     ) -> Self {
-        let handles = Handles::new(&mut parts, waker, connected);
-        let report = Arc::new(handles.health_report());
-        let counts = Arc::new(OpenCounts::new(handles.journal.clone()));
-        let delivery = Arc::new(handles.delivery());
-        let presence = Arc::new(handles.presence(&report, &counts));
-        let claims = Arc::new(handles.claims());
-        let progress = ProgressReports {
-            claims: Arc::clone(&claims),
-            redactor: handles.sealer.redactor.clone(),
-            background: handles.background.clone(),
+        let handles = Arc::new(Handles::new(&mut parts, waker, connected));
+        let delivery = Arc::new(Delivery {
+            handles: Arc::clone(&handles),
+        });
+        let presence = Arc::new(Presence {
+            handles: Arc::clone(&handles),
+            said_goodbye: RwLock::new(false),
+            time_asked: OnceCell::new(),
+        });
+        let claims = ClaimService {
+            handles: Arc::clone(&handles),
+            held: HeldClaims::default(),
         };
-        let approvals = Arc::new(handles.approvals(parts.approvals, parts.supervision));
+        let approvals = ApprovalService::new(&handles, parts.approvals, parts.supervision);
+        let approvals = Arc::new(approvals);
         parts.people.set(approvals.clone());
-        let canary = handles.canary(parts.canary_file, &parts.background_commands);
+        let canary = Canary {
+            handles: Arc::clone(&handles),
+            file: parts.canary_file,
+            commands: Arc::clone(&parts.background_commands),
+        };
         let calls = CallRunner {
-            journal: handles.journal.clone(),
-            audit: handles.audit.clone(),
-            registry: Arc::clone(&handles.registry),
+            handles: Arc::clone(&handles),
             gate: parts.gate,
             observer: parts.observer,
-            sealer: handles.sealer.clone(),
             threads: parts.tool_threads,
-            settings: handles.settings.clone(),
-            server_clock: handles.server_clock.clone(),
-            signatures: Arc::clone(&handles.signatures),
-            claims,
+            claims: Arc::new(claims),
             approvals,
-            progress: Arc::new(progress),
-            pause: Arc::clone(&handles.pause),
             presence: Arc::clone(&presence),
             delivery: Arc::clone(&delivery),
-            machine_wakes: handles.machine_wakes.clone(),
-            background: handles.background.clone(),
-            titles: handles.titles.clone(),
             finished_calls: parts.finished_calls,
             background_commands: parts.background_commands,
             running: RunningCalls::default(),
@@ -168,58 +161,56 @@ impl RunnerAssembly {
             inhibitor,
             running: calls.running.clone(),
             calls: handles.settings.calls.clone(),
-            phases: handles.background.phases.clone(),
+            phases: handles.phases.clone(),
         });
+        let disk = DiskSpaceGate {
+            handles: Arc::clone(&handles),
+            waits: mode == RunMode::UntilStopped,
+        };
+        let housekeeping = Housekeeping {
+            handles: Arc::clone(&handles),
+            watchdog: parts.watchdog,
+            started_at: Instant::now(),
+        };
+        let catalog = CatalogPublisher {
+            handles: Arc::clone(&handles),
+            catalog: parts.catalog,
+            published,
+        };
         Self {
             mode,
-            disk: Arc::new(handles.disk_room(mode == RunMode::UntilStopped)),
+            disk: Arc::new(disk),
             delivery,
             presence,
-            housekeeping: Arc::new(handles.housekeeping(parts.watchdog, report, counts)),
+            housekeeping: Arc::new(housekeeping),
             canary: Arc::new(canary),
             keep_awake: keep_awake.map(Arc::new),
             calls: Arc::new(calls),
-            catalog: Arc::new(handles.catalog(parts.catalog, published)),
-            recovery: handles.recovery(parts.survivors),
-            admissions: handles.admissions(parts.lease),
+            catalog: Arc::new(catalog),
+            recovery: Recovery {
+                handles: Arc::clone(&handles),
+                survivors: parts.survivors,
+            },
             handles,
         }
     }
 
     /// Handles the leftovers of an earlier process, and creates the loop.
     async fn begin_loop(self, wakes: WakeReceiver) -> Result<MainLoop, RunnerError> {
+        let handles = &self.handles;
         crash_loop::record_process_start(&self.housekeeping).await?;
-        let backlog = self
-            .recovery
-            .handle_leftovers(&self.handles.sessions)
-            .await?;
-        let reader = self.handles.journal.open_reader()?;
+        let backlog = self.recovery.handle_leftovers().await?;
+        let reader = handles.journal.open_reader()?;
         if let Some(offset) = reader
             .read_fact("clock_offset_ms")?
             .and_then(|offset| offset.parse().ok())
         {
-            self.handles.server_clock.apply_stored_offset(offset);
+            handles.server_clock.apply_stored_offset(offset);
         }
         let cursor = reader.read_fact("cursor")?;
-        let mut intake = Intake::new(IntakeParts {
-            mode: self.mode,
-            admissions: self.admissions.clone(),
-            sessions: Arc::clone(&self.handles.sessions),
-            outbox: Arc::clone(&self.delivery.outbox),
-            health: Arc::clone(&self.disk.health),
-            socket: Arc::clone(&self.handles.socket),
-            disk: Arc::clone(&self.disk),
-            liveness: Arc::clone(&self.handles.liveness),
-            budget: Arc::clone(&self.handles.budget),
-            settings: self.handles.settings.clone(),
-            clock: self.handles.server_clock.local().clone(),
-            server_clock: self.handles.server_clock.clone(),
-            machine_wakes: self.handles.machine_wakes.clone(),
-            waker: self.handles.waker.clone(),
-            background: self.handles.background.clone(),
-        });
+        let mut intake = Intake::new(Arc::clone(handles), self.mode, Arc::clone(&self.disk));
         intake.restore_cursor(cursor).await?;
-        let (background, held) = (&self.handles.background, &self.calls.claims);
+        let (background, held) = (&handles.background, &self.calls.claims);
         background.spawn_component("leases", held, claims::run_claim_renewal);
         // Also in a one-shot pass, which the owner may pause and stop too.
         let housekeeping = &self.housekeeping;
@@ -229,16 +220,12 @@ impl RunnerAssembly {
         }
         Ok(MainLoop {
             intake,
-            executor: Executor::new(self.calls, backlog, self.disk, self.handles.waker),
+            executor: Executor::new(self.calls, backlog, self.disk),
             delivery: self.delivery,
             presence: self.presence,
             housekeeping: self.housekeeping,
-            journal: self.handles.journal,
-            sessions: self.handles.sessions,
-            settings: self.handles.settings,
-            machine_wakes: self.handles.machine_wakes,
+            handles: self.handles,
             wakes,
-            background: self.handles.background,
             summary: OnePassSummary::default(),
         })
     }
@@ -246,32 +233,14 @@ impl RunnerAssembly {
     /// Starts the tasks that run until the runner is over.
     fn start_background_tasks(&self) {
         let (handles, background) = (&self.handles, &self.handles.background);
-        let phases = &background.phases;
         background.spawn_component("outbox", &self.delivery, delivery::run_outbox);
-        background.spawn_component("sending", &self.delivery, delivery::record_sending);
-        self.delivery.outbox.signal_work();
+        background.spawn_component("sending", handles, delivery::record_sending);
+        handles.outbox.signal_work();
         background.spawn_component("heartbeat", &self.presence, presence::run_heartbeats);
-        let has_socket = handles.settings.poll.wakeup != WakeupMode::Off;
-        let record = Arc::new(ConnectionRecord {
-            backend: Arc::clone(&handles.backend),
-            socket: has_socket.then(|| Arc::clone(&handles.socket)),
-            journal: handles.journal.clone(),
-            clock: handles.server_clock.local().clone(),
-            phases: phases.clone(),
-        });
-        background.spawn_component("contact", &record, connection_record::store_contact);
-        background.spawn_component("problem", &record, connection_record::store_problem);
-        background.spawn_component("link", &record, connection_record::store_link);
-        let socket = Arc::new(WakeupSocket {
-            state: Arc::clone(&handles.socket),
-            backend: Arc::clone(&handles.backend),
-            sessions: Arc::clone(&handles.sessions),
-            settings: handles.settings.clone(),
-            waker: handles.waker.clone(),
-            machine_wakes: handles.machine_wakes.clone(),
-            phases: phases.clone(),
-        });
-        background.spawn_component("wakeups", &socket, wakeup_socket::run_wakeup_socket);
+        background.spawn_component("contact", handles, connection_record::store_contact);
+        background.spawn_component("problem", handles, connection_record::store_problem);
+        background.spawn_component("link", handles, connection_record::store_link);
+        background.spawn_component("wakeups", handles, wakeup_socket::run_wakeup_socket);
         background.spawn_component("catalog", &self.catalog, catalog_publisher::run_publisher);
         background.spawn_component("canary", &self.canary, canary::run_canary);
         if let Some(keeper) = &self.keep_awake {

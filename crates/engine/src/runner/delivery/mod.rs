@@ -6,20 +6,15 @@ mod reply_post;
 mod sending_record;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::backend_client::BackendClient;
-use super::background::BackgroundTasks;
-use super::call_audit::CallAudit;
-use super::server_clock::ServerClock;
-use super::session_keeper::SessionKeeper;
+use super::handles::Handles;
 use crate::backend::Backend as _;
-use crate::journal::{Journal, JournalReader, RecordedReply};
-use outbox::{DueReplies, Outbox, PostFailure};
+use crate::journal::{JournalReader, RecordedReply};
+use outbox::{DueReplies, PostFailure};
 use punie_core::ids::RequestId;
 pub(super) use sending_record::record_sending;
 
@@ -28,22 +23,14 @@ const MAX_DRAIN_POSTS: usize = 8;
 
 /// Posts recorded replies.
 pub(super) struct Delivery {
-    pub journal: Journal,
-    pub backend: Arc<BackendClient>,
-    pub sessions: Arc<SessionKeeper>,
-    pub outbox: Arc<Outbox>,
-    pub audit: CallAudit,
-    pub server_clock: ServerClock,
-    /// The first and the longest wait before a failed step is retried.
-    pub retry: (Duration, Duration),
-    pub background: BackgroundTasks,
+    pub handles: Arc<Handles>,
 }
 
 impl Delivery {
     /// Posts a reply now if that is allowed; if it does not succeed, the outbox continues with it.
     pub(super) async fn deliver_reply(self: &Arc<Self>, reply: RecordedReply) {
         let id = reply.request_id().clone();
-        let delivered = match self.outbox.begin_post(&id) {
+        let delivered = match self.handles.outbox.begin_post(&id) {
             Some(slot) => {
                 slot.set_size(reply.payload_text().len());
                 self.post_and_report(reply).await
@@ -51,7 +38,7 @@ impl Delivery {
             None => false,
         };
         if !delivered {
-            self.outbox.signal_work();
+            self.handles.outbox.signal_work();
         }
     }
 
@@ -59,22 +46,22 @@ impl Delivery {
     /// in progress was sent before the request, so the reply is posted once more after it. Without a link, the outbox
     /// has the reply while it is undelivered: the requesting page may have been listed before the backend had it.
     pub(super) fn redeliver_reply(self: &Arc<Self>, id: RequestId) {
-        if self.backend.connection_status().is_none() {
-            return self.outbox.signal_work();
+        if self.handles.backend.connection_status().is_none() {
+            return self.handles.outbox.signal_work();
         }
         let delivery = Arc::clone(self);
-        self.background.spawn(async move {
-            delivery.outbox.wait_until_idle(&id).await;
+        self.handles.background.spawn(async move {
+            delivery.handles.outbox.wait_until_idle(&id).await;
             let wanted = id.clone();
             let read = delivery
-                .journal
+                .handles.journal
                 .read_blocking(move |reader| reader.retained_reply(&wanted));
             match read.await {
                 Ok(Some(reply)) => delivery.deliver_reply(reply).await,
                 Ok(None) => {}
                 Err(error) => {
                     tracing::error!(request.id = %id, %error, "a reply cannot be read from the journal");
-                    delivery.outbox.signal_work();
+                    delivery.handles.outbox.signal_work();
                 }
             }
         });
@@ -84,9 +71,9 @@ impl Delivery {
     async fn post_and_report(&self, reply: RecordedReply) -> bool {
         let id = reply.request_id().clone();
         match self.post_until_final(reply).await {
-            Ok(()) => self.outbox.record_delivered(&id),
+            Ok(()) => self.handles.outbox.record_delivered(&id),
             Err(trouble) => {
-                self.outbox.record_post_failure(&id, trouble);
+                self.handles.outbox.record_post_failure(&id, trouble);
                 return false;
             }
         }
@@ -95,23 +82,25 @@ impl Delivery {
 
     /// Returns whether nothing is posted because the backend cannot be reached.
     pub(super) fn is_backend_away(&self) -> bool {
-        self.outbox.is_backend_away()
+        self.handles.outbox.is_backend_away()
     }
 
     /// Posts everything undelivered, oldest first, until it is all delivered (true) or `until` fires.
     pub(super) async fn drain_outbox(self: &Arc<Self>, until: &CancellationToken) -> bool {
+        let (outbox, settings) = (&self.handles.outbox, &self.handles.settings);
         loop {
-            let change = self.outbox.wait_for_change();
+            let change = outbox.wait_for_change();
             let undelivered = self
+                .handles
                 .journal
                 .read_blocking(JournalReader::undelivered_requests)
                 .await;
             let due = match &undelivered {
                 Ok(ids) if ids.is_empty() => return true,
-                Ok(ids) => self.outbox.find_due(ids),
+                Ok(ids) => outbox.find_due(ids),
                 Err(error) => {
                     tracing::error!(%error, "the outbox cannot be read");
-                    DueReplies::At(Instant::now() + self.retry.1)
+                    DueReplies::At(Instant::now() + settings.waits.retry.1)
                 }
             };
             let wait = match due {
@@ -123,12 +112,12 @@ impl Delivery {
                     continue;
                 }
                 DueReplies::At(at) => at,
-                DueReplies::InProgress => Instant::now() + self.retry.1,
+                DueReplies::InProgress => Instant::now() + settings.waits.retry.1,
             };
             tokio::select! {
                 () = tokio::time::sleep_until(wait) => {}
                 () = change => {}
-                () = self.outbox.wait_for_work() => {}
+                () = outbox.wait_for_work() => {}
                 () = until.cancelled() => return false,
             }
         }
@@ -138,7 +127,7 @@ impl Delivery {
     async fn post_replies(self: &Arc<Self>, ids: &[RequestId]) {
         let mut posts = JoinSet::new();
         for id in ids {
-            let most = MAX_DRAIN_POSTS.min(self.outbox.post_limit());
+            let most = MAX_DRAIN_POSTS.min(self.handles.outbox.post_limit());
             if posts.len() >= most && matches!(posts.join_next().await, Some(Ok(false) | Err(_))) {
                 break;
             }
@@ -150,13 +139,12 @@ impl Delivery {
 
     /// Posts one reply of the journal, unless it is being posted or is delivered by now.
     async fn post_recorded(self: Arc<Self>, id: &RequestId) -> bool {
-        let Some(slot) = self.outbox.begin_post(id) else {
+        let (outbox, journal) = (&self.handles.outbox, &self.handles.journal);
+        let Some(slot) = outbox.begin_post(id) else {
             return true;
         };
         let wanted = id.clone();
-        let read = self
-            .journal
-            .read_blocking(move |reader| reader.undelivered_reply(&wanted));
+        let read = journal.read_blocking(move |reader| reader.undelivered_reply(&wanted));
         match read.await {
             Ok(Some(reply)) => {
                 slot.set_size(reply.payload_text().len());
@@ -165,7 +153,7 @@ impl Delivery {
             Ok(None) => true,
             Err(error) => {
                 tracing::error!(request.id = %id, %error, "a reply cannot be read from the journal");
-                self.outbox.record_post_failure(id, PostFailure::Reply);
+                outbox.record_post_failure(id, PostFailure::Reply);
                 false
             }
         }
@@ -174,12 +162,12 @@ impl Delivery {
 
 /// Drains the outbox whenever it is signalled, until the runner is over.
 pub(super) async fn run_outbox(delivery: Arc<Delivery>) {
+    let handles = &delivery.handles;
     loop {
         tokio::select! {
-            () = delivery.background.phases.over.cancelled() => return,
-            () = delivery.outbox.wait_for_work() => {}
+            () = handles.phases.over.cancelled() => return,
+            () = handles.outbox.wait_for_work() => {}
         }
-        let until = delivery.background.phases.over.clone();
-        delivery.drain_outbox(&until).await;
+        delivery.drain_outbox(&handles.phases.over).await;
     }
 }

@@ -30,7 +30,7 @@ impl Delivery {
     ) -> Result<(), PostFailure> {
         // Three corrections suffice for every refusal that can be corrected.
         for _ in 0..3 {
-            let (generation, began) = (self.sessions.current_generation(), Instant::now());
+            let (generation, began) = (self.handles.sessions.current_generation(), Instant::now());
             let post = ResultPost {
                 id: reply.request_id(),
                 lease: reply.lease_id(),
@@ -38,7 +38,7 @@ impl Delivery {
                 payload: reply.payload_text(),
                 truncated: reply.is_truncated(),
             };
-            let error = match self.backend.post_result(post).await {
+            let error = match self.handles.backend.post_result(post).await {
                 Ok(posted) => {
                     reach_of("post.after", reply.request_id().as_str());
                     let close = if posted == PostOutcome::Sent {
@@ -63,7 +63,7 @@ impl Delivery {
                     reply = self.shrink_reply(&reply, limit).await?;
                 }
                 RecoveryAction::ReopenSession => {
-                    if let Err(cause) = self.sessions.reopen(generation).await {
+                    if let Err(cause) = self.handles.sessions.reopen(generation).await {
                         self.record_failed_post(&reply, &cause).await;
                         return Err(match cause.recovery_action() {
                             RecoveryAction::Retry(pause) => {
@@ -101,7 +101,7 @@ impl Delivery {
                 | BackendError::Intercepted { .. }
                 | BackendError::NoBackend { .. }
         );
-        if no_answer && !self.backend.has_answered_since(began) {
+        if no_answer && !self.handles.backend.has_answered_since(began) {
             PostFailure::Unreachable
         } else {
             PostFailure::Backend(pause)
@@ -121,6 +121,7 @@ impl Delivery {
             _ => return Ok(LateClaim::Refused),
         }
         match self
+            .handles
             .backend
             .claim_request(reply.request_id(), reply.lease_id())
             .await
@@ -154,7 +155,7 @@ impl Delivery {
         }
         let smaller = punie_tool::request::shrink_payload(reply.payload_text(), target)
             .ok_or(PostFailure::Reply)?;
-        match self.journal.replace_reply(reply, smaller).await {
+        match self.handles.journal.replace_reply(reply, smaller).await {
             Ok(smaller) => Ok(smaller),
             Err(error) => {
                 tracing::error!(request.id = %reply.request_id(), %error, "a smaller reply could not be recorded");
@@ -172,8 +173,11 @@ impl Delivery {
             tracing::warn!(request.id = %reply.request_id(), reason, "the backend does not take this reply");
         }
         // A reply that stays open is posted again later, which does no harm.
-        self.journal.close_request(reply.request_id(), close, self.server_clock.closing_ms()).await.map_err(|error| {
-            tracing::error!(request.id = %reply.request_id(), %error, "a delivered reply could not be closed");
+        let (id, handles) = (reply.request_id(), &self.handles);
+        let closing_ms = handles.server_clock.closing_ms();
+        let closed = handles.journal.close_request(id, close, closing_ms);
+        closed.await.map_err(|error| {
+            tracing::error!(request.id = %id, %error, "a delivered reply could not be closed");
             PostFailure::Reply
         })
     }
@@ -183,16 +187,11 @@ impl Delivery {
         if !error.is_unreachable() {
             tracing::info!(request.id = %reply.request_id(), %error, "a reply could not be posted now; it is kept");
         }
-        if let Err(error) = self
-            .journal
-            .record_failed_post(
-                reply.request_id(),
-                error.to_string(),
-                self.server_clock.local().now_ms(),
-            )
-            .await
-        {
-            tracing::warn!(request.id = %reply.request_id(), %error, "the failed post could not be noted");
+        let (id, handles) = (reply.request_id(), &self.handles);
+        let (error, now_ms) = (error.to_string(), handles.clock.now_ms());
+        let recorded = handles.journal.record_failed_post(id, error, now_ms);
+        if let Err(error) = recorded.await {
+            tracing::warn!(request.id = %id, %error, "the failed post could not be noted");
         }
     }
 
@@ -204,8 +203,8 @@ impl Delivery {
     ) -> Result<(), PostFailure> {
         let reason = error.to_string();
         let code = error.refusal_code();
-        self.audit
-            .record_undeliverable(reply.request_id(), code, &reason);
+        let (id, audit) = (reply.request_id(), &self.handles.audit);
+        audit.record_undeliverable(id, code, &reason);
         self.close_reply(reply, CloseReason::Undeliverable(reason))
             .await
     }

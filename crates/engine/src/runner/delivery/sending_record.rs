@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Delivery;
+use crate::runner::handles::Handles;
 
 /// The journal key of the number of bytes being sent, for `status`.
 const SENDING_KEY: &str = "sending_bytes";
@@ -11,18 +11,15 @@ const SENDING_KEY: &str = "sending_bytes";
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 
 /// Stores the number of bytes being sent, for `status`, which runs in another process. Short sends are not recorded.
-pub async fn record_sending(delivery: Arc<Delivery>) {
-    let mut sending = delivery.outbox.subscribe_sending();
+pub async fn record_sending(handles: Arc<Handles>) {
+    let mut sending = handles.outbox.subscribe_sending();
     // An earlier process may have left a number.
     let mut told = None;
     loop {
         let now = *sending.borrow_and_update();
         if told != Some(now) {
-            match delivery
-                .journal
-                .store_fact(SENDING_KEY, now.to_string())
-                .await
-            {
+            let stored = handles.journal.store_fact(SENDING_KEY, now.to_string());
+            match stored.await {
                 Ok(()) => told = Some(now),
                 Err(error) => tracing::warn!(%error, "how much is being sent could not be noted"),
             }
@@ -34,7 +31,7 @@ pub async fn record_sending(delivery: Arc<Delivery>) {
         };
         tokio::select! {
             () = later => {}
-            () = delivery.background.phases.over.cancelled() => return,
+            () = handles.phases.over.cancelled() => return,
         }
     }
 }

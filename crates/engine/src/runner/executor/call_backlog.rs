@@ -89,7 +89,7 @@ impl Executor {
     /// Decides whether a call of a conversation is left in the journal for now; adds the conversation if so.
     pub fn park_ordered(&mut self, conversation: &ConversationId, bytes: usize) -> bool {
         let waiting = self.lanes.ordered_load();
-        let full = waiting.calls >= self.runner.settings.calls.current().queue
+        let full = waiting.calls >= self.handles.settings.calls.current().queue
             || waiting.calls > 0 && waiting.bytes + bytes > MAX_QUEUED_BYTES
             || self.lanes.waiting_count_in(conversation) >= self.conversation_quota();
         if full || self.backlog.known.contains(conversation) {
@@ -115,7 +115,7 @@ impl Executor {
     }
 
     fn conversation_quota(&self) -> usize {
-        (self.runner.settings.calls.current().queue / CONVERSATION_SHARE_DIVISOR).max(1)
+        (self.handles.settings.calls.current().queue / CONVERSATION_SHARE_DIVISOR).max(1)
     }
 
     /// Reads calls of the backlog into memory while there is capacity, each conversation in its order. Returns
@@ -132,7 +132,7 @@ impl Executor {
         {
             return false;
         }
-        let journal = self.runner.journal.clone();
+        let journal = self.handles.journal.clone();
         let (found, wanted) =
             run_on_blocking_thread(move || (read_backlog(&journal, &wanted), wanted)).await;
         match found {
@@ -168,7 +168,7 @@ impl Executor {
         let load = self.lanes.ordered_load();
         let mut room = BacklogLimit {
             calls: self
-                .runner
+                .handles
                 .settings
                 .calls
                 .current()

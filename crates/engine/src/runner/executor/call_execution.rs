@@ -30,15 +30,15 @@ impl CallRunner {
             caller: request.caller.clone(),
             session: request.session.clone(),
             cancel: call.cancel.child_token(),
-            shutdown: self.background.phases.ending.clone(),
+            shutdown: self.handles.phases.ending.clone(),
             owner_stop: call.owner_stop.clone(),
             deadline: request
                 .deadline_ms
-                .and_then(|deadline| self.server_clock.instant_of_deadline(deadline)),
+                .and_then(|deadline| self.handles.server_clock.instant_of_deadline(deadline)),
             intents: Arc::new(UnrecordedIntents),
             before_images: None,
             progress: CallProgress::default(),
-            secret_boundaries: SecretBoundaries::new(&self.sealer.redactor),
+            secret_boundaries: SecretBoundaries::new(&self.handles.sealer.redactor),
             follower: CallFollower::of_observed(call.observed.clone()),
         }
     }
@@ -64,7 +64,8 @@ impl CallRunner {
         if let Some(changed) = self.refuse_if_changed(call, prepared.asked).await {
             return CallResult::Outcome(Box::new(changed), Some(attempt));
         }
-        self.audit
+        self.handles
+            .audit
             .record_begun(&call.accepted, &prepared.cleared, attempt)
             .await;
         reach_of("start.after", call.accepted.tool_request().id.as_str());
@@ -82,17 +83,17 @@ impl CallRunner {
     ) -> Option<CallOutcome> {
         let mut cx = self.tool_context(call);
         // Ends with this call, so that no progress is reported after its result.
-        let (progress, _reporting) = self.progress.begin_reporting(&call.accepted);
+        let (progress, _reporting) = self.claims.begin_reporting(&call.accepted);
         let (progress, follower) = self.stream_to_observer(call, progress);
         cx.progress = progress;
         if let Some(observed) = &call.observed {
             observed.on_started();
         }
         if ready.declares_intents() {
-            cx.intents = Arc::new(IntentLog(self.journal.clone()));
+            cx.intents = Arc::new(IntentLog(self.handles.journal.clone()));
         }
         let (cut, answer) = self.run_until_stopped(call, cx, ready).await;
-        if self.background.phases.calls_over.is_cancelled() {
+        if self.handles.phases.calls_over.is_cancelled() {
             // A tool's result during the shutdown is not reliable: its terminal may be gone.
             return None;
         }
@@ -118,21 +119,21 @@ impl CallRunner {
         ready: ReadyCall,
     ) -> (Option<StopReason>, Option<Result<ToolReply, ToolError>>) {
         let stop = cx.cancel.clone();
-        let limit = cx.time_until_deadline(self.settings.calls.current().longest_call);
+        let limit = cx.time_until_deadline(self.handles.settings.calls.current().longest_call);
         let is_question = call.accepted.tool_effect() == ToolEffect::AsksUser;
         // A person who is asked need not find the machine awake.
         let _counted = (!is_question).then(|| self.running.count_call());
         let mut running = self
             .threads
-            .spawn(self.background.tracker(), ready.run_call(cx));
+            .spawn(self.handles.background.tracker(), ready.run_call(cx));
         let ended = tokio::select! {
             joined = running.wait_for_result() => Ok(joined),
             () = call.cancel.cancelled() => Err(StopReason::Cancelled),
             () = call.wait_for_observer_stop() => Err(StopReason::Followed),
             () = self.wait_for_time_limit(call, limit) => Err(StopReason::Deadline(limit)),
-            () = self.background.phases.ending.cancelled() => Err(StopReason::Stopped),
+            () = self.handles.phases.ending.cancelled() => Err(StopReason::Stopped),
             // Nobody may answer for minutes; the next process asks again.
-            () = self.background.phases.stopping.cancelled(), if is_question => Err(StopReason::Stopped),
+            () = self.handles.phases.stopping.cancelled(), if is_question => Err(StopReason::Stopped),
         };
         let (cut, joined) = match ended {
             Ok(joined) => (None, Some(joined)),
@@ -140,7 +141,7 @@ impl CallRunner {
                 stop.cancel();
                 tokio::select! {
                     last = tokio::time::timeout(STOP_TIMEOUT, running.wait_for_result()) => (Some(cut), last.ok()),
-                    () = self.background.phases.calls_over.cancelled() => (Some(cut), None),
+                    () = self.handles.phases.calls_over.cancelled() => (Some(cut), None),
                 }
             }
         };
@@ -164,7 +165,7 @@ impl CallRunner {
         asked: Option<ApprovalSubject>,
     ) -> Option<CallOutcome> {
         let (asked, request) = (asked?, call.accepted.tool_request());
-        let entry = self.registry.find(request.tool.as_str()).ok()?;
+        let entry = self.handles.registry.find(request.tool.as_str()).ok()?;
         let access = match entry.decode_call(&request.args) {
             Ok(ready) => ready.declared_access().clone(),
             Err(error) => return Some(refused_outcome(error)),

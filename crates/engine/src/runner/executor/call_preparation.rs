@@ -29,7 +29,7 @@ impl CallRunner {
         // The paths that the gate checks may hang, as they may for the tool.
         let limit = self
             .tool_context(call)
-            .time_until_deadline(self.settings.calls.current().longest_call);
+            .time_until_deadline(self.handles.settings.calls.current().longest_call);
         let stopped = |outcome| Err(CallResult::from_outcome(outcome));
         let decoded = tokio::select! {
             decoded = self.decode_and_permit(call) => decoded,
@@ -38,7 +38,7 @@ impl CallRunner {
                 let late = self.early_outcome(call);
                 return stopped(late.unwrap_or_else(|| preparation_timeout(limit)));
             }
-            () = self.background.phases.calls_over.cancelled() => return Err(CallResult::LeftInJournal),
+            () = self.handles.phases.calls_over.cancelled() => return Err(CallResult::LeftInJournal),
         };
         let (ready, permission) =
             decoded.map_err(|error| CallResult::from_outcome(refused_outcome(error)))?;
@@ -78,9 +78,9 @@ impl CallRunner {
         })?;
         // The answer may have taken long, and the owner may have paused calls meanwhile.
         tokio::select! {
-            () = self.pause.wait_until_released() => {}
+            () = self.handles.pause.wait_until_released() => {}
             () = call.cancel.cancelled() => {}
-            () = self.background.phases.stopping.cancelled() => return Err(CallResult::LeftInJournal),
+            () = self.handles.phases.stopping.cancelled() => return Err(CallResult::LeftInJournal),
         }
         match self.early_outcome(call) {
             Some(outcome) => Err(CallResult::from_outcome(outcome)),
@@ -94,7 +94,7 @@ impl CallRunner {
         call: &RunningCall,
     ) -> Result<(ReadyCall, GateDecision), ToolError> {
         let request = call.accepted.tool_request();
-        let entry = self.registry.find(request.tool.as_str())?;
+        let entry = self.handles.registry.find(request.tool.as_str())?;
         let ready = entry.decode_call(&request.args)?;
         if ready.actual_effect().runs_at_most_once()
             && !call.accepted.tool_effect().runs_at_most_once()
@@ -119,13 +119,11 @@ impl CallRunner {
         if call.origin() == RequestOrigin::Task {
             return None;
         }
-        let request = call.tool_request();
-        let now = self
-            .server_clock
-            .now_ms()
-            .max(self.signatures.earliest_now_ms());
+        let (request, handles) = (call.tool_request(), &self.handles);
+        let earliest = handles.signatures.earliest_now_ms();
+        let now = handles.server_clock.now_ms().max(earliest);
         let age = now - request.created_at_ms;
-        let ttl = self.settings.calls.current().ttl.as_secs_f64() * 1_000.0;
+        let ttl = handles.settings.calls.current().ttl.as_secs_f64() * 1_000.0;
         let why = match request.deadline_ms {
             Some(deadline) if deadline <= now => {
                 format!(

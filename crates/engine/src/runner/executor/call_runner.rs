@@ -6,48 +6,28 @@ use std::time::Duration;
 use super::approvals::ApprovalService;
 use super::claims::{ClaimOutcome, ClaimService};
 use super::outcome::panic_error;
-use super::progress_report::ProgressReports;
 use super::running_call::{CallResult, RunningCall};
-use crate::journal::{AcceptedRequest, CloseReason, Journal, RecordedReply, RequestOrigin};
-use crate::runner::background::BackgroundTasks;
-use crate::runner::call_audit::CallAudit;
-use crate::runner::call_pause::CallPause;
-use crate::runner::call_titles::CallTitles;
+use crate::journal::{AcceptedRequest, CloseReason, RecordedReply, RequestOrigin};
 use crate::runner::delivery::Delivery;
 use crate::runner::finished_call::FinishedCallListener;
+use crate::runner::handles::Handles;
 use crate::runner::keep_awake::RunningCalls;
 use crate::runner::parts::BackgroundCommands;
 use crate::runner::presence::Presence;
-use crate::runner::request_signatures::RequestSignatures;
-use crate::runner::runner_settings::RunnerSettings;
-use crate::runner::sealer::OutcomeSealer;
-use crate::runner::server_clock::ServerClock;
 use crate::runner::tool_threads::ToolThreads;
-use crate::runner::wake_signal::MachineWakeSignal;
 use punie_tool::request::{CallOutcome, ToolEffect};
-use punie_tool::{CallGate, CallObserver, ToolRegistry};
+use punie_tool::{CallGate, CallObserver};
 
 /// Runs calls, each from its lane to its recorded reply.
 pub(in crate::runner) struct CallRunner {
-    pub journal: Journal,
-    pub audit: CallAudit,
-    pub registry: Arc<ToolRegistry>,
+    pub handles: Arc<Handles>,
     pub gate: Arc<dyn CallGate>,
     pub observer: Arc<dyn CallObserver>,
-    pub sealer: OutcomeSealer,
     pub threads: ToolThreads,
-    pub settings: RunnerSettings,
-    pub server_clock: ServerClock,
-    pub signatures: Arc<RequestSignatures>,
     pub claims: Arc<ClaimService>,
     pub approvals: Arc<ApprovalService>,
-    pub progress: Arc<ProgressReports>,
-    pub pause: Arc<CallPause>,
     pub presence: Arc<Presence>,
     pub delivery: Arc<Delivery>,
-    pub machine_wakes: MachineWakeSignal,
-    pub background: BackgroundTasks,
-    pub titles: Option<CallTitles>,
     pub finished_calls: Option<FinishedCallListener>,
     pub background_commands: Arc<dyn BackgroundCommands>,
     pub running: RunningCalls,
@@ -64,7 +44,7 @@ impl CallRunner {
         let (outcome, attempt) = match (claimed, result) {
             (ClaimOutcome::NotGranted(reason), _) => {
                 tracing::info!(request.id = %id, reason, "the request is not ours to answer");
-                self.audit.record_undeliverable(id, None, &reason);
+                self.handles.audit.record_undeliverable(id, None, &reason);
                 return self
                     .close_request(&call.accepted, CloseReason::Undeliverable(reason))
                     .await;
@@ -73,7 +53,7 @@ impl CallRunner {
                 tracing::info!(request.id = %id, "the request has a result already");
                 // The backend itself answers a request that is cancelled or late.
                 if self.early_outcome(&call).is_none() {
-                    self.pause.report_unknown_answer();
+                    self.handles.pause.report_unknown_answer();
                 }
                 return self
                     .close_request(&call.accepted, CloseReason::Delivered)
@@ -115,7 +95,7 @@ impl CallRunner {
             .is_some_and(|observed| observed.ran_in_editor());
         if call.accepted.tool_effect() == ToolEffect::Executes && !in_editor {
             meta.confinement
-                .get_or_insert_with(|| self.audit.confinement.describe_confinement());
+                .get_or_insert_with(|| self.handles.audit.confinement.describe_confinement());
         }
         outcome
     }
@@ -181,7 +161,7 @@ impl CallRunner {
             }
             ClaimOutcome::InDoubt => (
                 claimed,
-                CallResult::from_outcome(self.sealer.interrupted(&call.accepted)),
+                CallResult::from_outcome(self.handles.sealer.interrupted(&call.accepted)),
             ),
             other => (other, CallResult::LeftInJournal),
         }

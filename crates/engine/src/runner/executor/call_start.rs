@@ -13,14 +13,15 @@ impl CallRunner {
         call: &RunningCall,
         declares: bool,
     ) -> Result<u32, CallResult> {
-        let mut retry = RetryIntervals::new(self.settings.waits.retry);
+        let handles = &self.handles;
+        let mut retry = RetryIntervals::new(handles.settings.waits.retry);
         loop {
             let id = &call.accepted.tool_request().id;
-            match self
+            let now_ms = handles.clock.now_ms();
+            let started = handles
                 .journal
-                .record_start(&call.accepted, declares, self.audit.clock.now_ms())
-                .await
-            {
+                .record_start(&call.accepted, declares, now_ms);
+            match started.await {
                 Ok(started) => return Ok(started.attempt),
                 Err(JournalError::TakenBack { .. }) => {
                     return Err(CallResult::from_outcome(call.never_started_outcome()));
@@ -35,7 +36,7 @@ impl CallRunner {
             }
             tokio::select! {
                 () = tokio::time::sleep(retry.next(None)) => {}
-                () = self.background.phases.stopping.cancelled() => return Err(CallResult::LeftInJournal),
+                () = handles.phases.stopping.cancelled() => return Err(CallResult::LeftInJournal),
             }
             if let Some(outcome) = self.early_outcome(call) {
                 return Err(CallResult::from_outcome(outcome));
@@ -47,16 +48,15 @@ impl CallRunner {
     /// task of this process runs it, so it would otherwise wait for the next process.
     async fn resolve_started_before(&self, call: &AcceptedRequest) -> CallResult {
         let id = call.tool_request().id.clone();
-        let record = self
-            .journal
-            .read_blocking(move |reader| reader.request_record(&id));
+        let journal = &self.handles.journal;
+        let record = journal.read_blocking(move |reader| reader.request_record(&id));
         let state = record.await.map(|record| record.map(|record| record.state));
         match state {
             Ok(Some(RequestState::Started)) => {
-                CallResult::from_outcome(self.sealer.interrupted(call))
+                CallResult::from_outcome(self.handles.sealer.interrupted(call))
             }
             Ok(_) => {
-                self.delivery.outbox.signal_work();
+                self.handles.outbox.signal_work();
                 CallResult::LeftInJournal
             }
             Err(error) => {

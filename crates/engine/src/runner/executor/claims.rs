@@ -9,15 +9,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{Backend as _, RecoveryAction, RetryDelay};
+use crate::backend::{Backend as _, BackendError, ClaimReply, RecoveryAction, RetryDelay};
 use crate::journal::{AcceptedRequest, RequestOrigin};
-use crate::runner::backend_client::BackendClient;
-use crate::runner::background::ShutdownPhases;
-use crate::runner::backoff::{RetryBudget, RetryIntervals};
-use crate::runner::call_pause::CallPause;
-use crate::runner::runner_settings::RunnerSettings;
-use crate::runner::session_keeper::SessionKeeper;
-use crate::runner::wake_event::{LoopWaker, WakeEvent};
+use crate::runner::handles::Handles;
+use crate::runner::wake_event::WakeEvent;
 use punie_core::ids::{LeaseId, RequestId};
 
 /// The current claims, each with its lost state.
@@ -122,14 +117,8 @@ impl HeldClaims {
 
 /// Claims requests at the backend and renews the claims.
 pub(in crate::runner) struct ClaimService {
+    pub handles: Arc<Handles>,
     pub held: HeldClaims,
-    pub backend: Arc<BackendClient>,
-    pub sessions: Arc<SessionKeeper>,
-    pub settings: RunnerSettings,
-    pub budget: Arc<RetryBudget>,
-    pub pause: Arc<CallPause>,
-    pub waker: LoopWaker,
-    pub phases: ShutdownPhases,
 }
 
 impl ClaimService {
@@ -151,13 +140,14 @@ impl ClaimService {
         call: &AcceptedRequest,
         cancel: &CancellationToken,
     ) -> ClaimOutcome {
-        let mut retry = RetryIntervals::new(self.settings.waits.retry).with_budget(&self.budget);
+        let handles = &self.handles;
+        let mut retry = handles.retry_intervals();
         loop {
             // While calls are paused, a call that has not begun waits.
             tokio::select! {
-                () = self.pause.wait_until_released() => {}
+                () = handles.pause.wait_until_released() => {}
                 () = cancel.cancelled() => return ClaimOutcome::Abandoned,
-                () = self.phases.stopping.cancelled() => return ClaimOutcome::Abandoned,
+                () = handles.phases.stopping.cancelled() => return ClaimOutcome::Abandoned,
             }
             // A backend that does not answer must not hold up a cancel.
             let claimed = tokio::select! {
@@ -170,11 +160,21 @@ impl ClaimService {
                 Err(pause) => retry.delay_after(pause),
             };
             tokio::select! {
-                () = self.backend.wait_to_retry(wait) => {}
+                () = handles.backend.wait_to_retry(wait) => {}
                 () = cancel.cancelled() => return ClaimOutcome::Abandoned,
-                () = self.phases.stopping.cancelled() => return ClaimOutcome::Abandoned,
+                () = handles.phases.stopping.cancelled() => return ClaimOutcome::Abandoned,
             }
         }
+    }
+
+    async fn send_claim(
+        &self,
+        id: &RequestId,
+        lease: &LeaseId,
+    ) -> Result<ClaimReply, BackendError> {
+        let backend = &self.handles.backend;
+        let claim = || backend.claim_request(id, lease);
+        self.handles.sessions.with_session(claim).await
     }
 
     /// Claims once; the error is the wait before the next attempt. Cancels the call if the answer says that the
@@ -188,11 +188,7 @@ impl ClaimService {
             return Ok(ClaimOutcome::Granted);
         }
         let id = &call.tool_request().id;
-        match self
-            .sessions
-            .with_session(|| self.backend.claim_request(id, call.lease_id()))
-            .await
-        {
+        match self.send_claim(id, call.lease_id()).await {
             Ok(claim) => {
                 if claim.cancelled {
                     cancel.cancel();
@@ -221,7 +217,8 @@ impl ClaimService {
                 RecoveryAction::GiveUp => Ok(ClaimOutcome::NotGranted(error.to_string())),
                 RecoveryAction::Retry(pause) => Err(pause),
                 RecoveryAction::RetrySlowly => {
-                    Err(RetryDelay::Requested(self.settings.waits.slow_retry.0))
+                    let slowly = self.handles.settings.waits.slow_retry.0;
+                    Err(RetryDelay::Requested(slowly))
                 }
                 // Refused: the backend client makes no calls for a while, so retrying costs nothing.
                 RecoveryAction::ReopenSession
@@ -235,14 +232,15 @@ impl ClaimService {
 
 /// Renews all held claims until the runner is over. Without a claim this task does not wake up.
 pub async fn run_claim_renewal(claims: Arc<ClaimService>) {
+    let handles = &claims.handles;
     let mut renewing = JoinSet::new();
     loop {
         let due = async {
             claims.held.wait_for_any().await;
-            tokio::time::sleep(claims.settings.calls.current().lease_renew).await;
+            tokio::time::sleep(handles.settings.calls.current().lease_renew).await;
         };
         tokio::select! {
-            () = claims.phases.over.cancelled() => return,
+            () = handles.phases.over.cancelled() => return,
             () = due => {}
         }
         // All at once, and none is waited for: one that hangs must not cost the others their lease.
@@ -259,12 +257,8 @@ pub async fn run_claim_renewal(claims: Arc<ClaimService>) {
 
 impl ClaimService {
     async fn renew(&self, id: RequestId, lease: &LeaseId) {
-        match self
-            .sessions
-            .with_session(|| self.backend.claim_request(&id, lease))
-            .await
-        {
-            Ok(claim) if claim.cancelled => self.waker.wake(WakeEvent::CancelSeen(id)),
+        match self.send_claim(&id, lease).await {
+            Ok(claim) if claim.cancelled => self.handles.waker.wake(WakeEvent::CancelSeen(id)),
             Ok(claim) if !claim.granted => {
                 tracing::warn!(request.id = %id, reason = claim.reason, "the lease of a running call was lost");
                 self.held.mark_lost(&id);

@@ -14,11 +14,11 @@ mod observed_output;
 mod outcome;
 mod owner_stop;
 mod placed_call;
-pub(super) mod progress_report;
+mod progress_report;
 pub(super) mod recovery;
 mod reply_record;
 mod running_call;
-pub(super) mod stopped_conversations;
+mod stopped_conversations;
 mod time_limit;
 
 use std::collections::HashMap;
@@ -27,7 +27,8 @@ use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
 use super::disk_space::DiskSpaceGate;
-use super::wake_event::{EndedCall, LoopWaker, WakeEvent};
+use super::handles::Handles;
+use super::wake_event::{EndedCall, WakeEvent};
 use crate::backend::{Backend as _, DeclineReason};
 use crate::journal::{AcceptedRequest, OfferOutcome, RepeatedRequest, RequestOrigin, RequestState};
 use call_backlog::Backlog;
@@ -41,13 +42,13 @@ use running_call::RunningCall;
 
 /// Places calls and starts them.
 pub(super) struct Executor {
+    handles: Arc<Handles>,
     runner: Arc<CallRunner>,
     lanes: Lanes<QueuedLaneCall>,
     /// All calls that are placed or run.
     calls: HashMap<RequestId, PlacedCall>,
     backlog: Backlog,
     disk: Arc<DiskSpaceGate>,
-    waker: LoopWaker,
     /// The number of calls that ended.
     pub finished: u64,
 }
@@ -59,8 +60,8 @@ pub(super) struct QueuedLaneCall {
 }
 
 /// Returns the places of the settings in force.
-fn lane_places(runner: &CallRunner) -> LanePlaces {
-    let calls = runner.settings.calls.current();
+fn lane_places(handles: &Handles) -> LanePlaces {
+    let calls = handles.settings.calls.current();
     LanePlaces {
         reads: calls.reads,
         effects: calls.total,
@@ -70,19 +71,14 @@ fn lane_places(runner: &CallRunner) -> LanePlaces {
 
 impl Executor {
     /// Creates an executor without calls, with the backlog that an earlier process left.
-    pub(super) fn new(
-        calls: Arc<CallRunner>,
-        backlog: Backlog,
-        disk: Arc<DiskSpaceGate>,
-        waker: LoopWaker,
-    ) -> Self {
+    pub(super) fn new(runner: Arc<CallRunner>, backlog: Backlog, disk: Arc<DiskSpaceGate>) -> Self {
         Self {
-            lanes: Lanes::new(lane_places(&calls)),
-            runner: calls,
+            handles: Arc::clone(&runner.handles),
+            lanes: Lanes::new(lane_places(&runner.handles)),
+            runner,
             calls: HashMap::new(),
             backlog,
             disk,
-            waker,
             finished: 0,
         }
     }
@@ -90,7 +86,7 @@ impl Executor {
     /// Returns whether no call is placed or left to be placed. While calls are paused, those that wait do not count.
     pub(super) fn has_no_calls(&self) -> bool {
         let is_held =
-            self.runner.pause.is_active() && !self.has_running() && !self.backlog.has_cancelled();
+            self.handles.pause.is_active() && !self.has_running() && !self.backlog.has_cancelled();
         self.calls.is_empty() && self.backlog.is_empty() || is_held
     }
 
@@ -124,7 +120,7 @@ impl Executor {
                 }
                 OfferOutcome::Refused(reply) => {
                     let delivery = Arc::clone(&self.runner.delivery);
-                    self.runner
+                    self.handles
                         .background
                         .spawn(async move { delivery.deliver_reply(reply).await });
                 }
@@ -144,9 +140,9 @@ impl Executor {
 
     /// Tells the backend, if the wire allows it, that there will be no result.
     fn send_decline(&self, id: RequestId, why: DeclineReason) {
-        let claims = Arc::clone(&self.runner.claims);
-        self.runner.background.spawn(async move {
-            if let Err(error) = claims.backend.decline_request(&id, why).await {
+        let handles = Arc::clone(&self.handles);
+        self.handles.background.spawn(async move {
+            if let Err(error) = handles.backend.decline_request(&id, why).await {
                 // A repeated request is declined again.
                 tracing::info!(request.id = %id, %error, "that there is no result could not be said");
             }
@@ -227,7 +223,7 @@ impl Executor {
 
     fn choose_share(&self, accepted: &AcceptedRequest) -> LaneShare {
         let tool = self
-            .runner
+            .handles
             .registry
             .find(accepted.tool_request().tool.as_str());
         match accepted.tool_effect() {
@@ -244,7 +240,7 @@ impl Executor {
 
     /// Starts the calls that may start. Returns whether the disk has room for them.
     pub(super) async fn start_allowed_calls(&mut self) -> bool {
-        self.lanes.set_places(lane_places(&self.runner));
+        self.lanes.set_places(lane_places(&self.handles));
         loop {
             let taken_up = self.load_parked().await;
             while let Some(waiting) = self.lanes.next_cancelled() {
@@ -253,7 +249,7 @@ impl Executor {
             if self.disk.check() {
                 return false;
             }
-            while !self.runner.pause.is_active()
+            while !self.handles.pause.is_active()
                 && let Some(waiting) = self.lanes.next()
             {
                 self.start_call(waiting);
@@ -265,7 +261,7 @@ impl Executor {
     }
 
     fn start_call(&mut self, QueuedLaneCall { call, share, bytes }: QueuedLaneCall) {
-        let (runner, waker) = (Arc::clone(&self.runner), self.waker.clone());
+        let (runner, handles) = (Arc::clone(&self.runner), Arc::clone(&self.handles));
         let request = call.accepted.tool_request();
         let id = request.id.clone();
         let ended = EndedCall {
@@ -278,15 +274,15 @@ impl Executor {
             placed.place = PlaceState::Held;
         }
         let freeing = LaneGuard {
-            waker: waker.clone(),
+            waker: handles.waker.clone(),
             ended,
             over: call.over.clone(),
         };
-        self.runner.background.spawn(async move {
+        self.handles.background.spawn(async move {
             let _freeing = freeing;
             let accepted = call.accepted.clone();
             let answering = Arc::clone(&runner);
-            let mut answer = runner
+            let mut answer = handles
                 .background
                 .spawn(async move { answering.answer_one(call).await });
             let long = async {
@@ -298,7 +294,7 @@ impl Executor {
             let answered = tokio::select! {
                 answered = &mut answer => answered,
                 () = long => {
-                    waker.wake(WakeEvent::RunsLong(id));
+                    handles.waker.wake(WakeEvent::RunsLong(id));
                     answer.await
                 }
             };

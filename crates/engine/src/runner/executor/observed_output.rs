@@ -25,8 +25,9 @@ impl CallRunner {
         if !self.observer.may_follow(&request.conversation) {
             return None;
         }
-        let entry = self.registry.find(request.tool.as_str()).ok()?;
-        let (masked, _) = self.sealer.redactor.mask(&request.args);
+        let registry = &self.handles.registry;
+        let entry = registry.find(request.tool.as_str()).ok()?;
+        let (masked, _) = self.handles.sealer.redactor.mask(&request.args);
         // Under their own names, so that no other spelling of a key is mistaken for something else.
         let canonical = entry.tool_spec().canonical_args(&masked);
         let args = canonical
@@ -39,7 +40,7 @@ impl CallRunner {
             effect: call.tool_effect(),
             of_task: call.origin() == RequestOrigin::Task,
             args: &args,
-            description: &self.registry.describe_call(request.tool.as_str(), &args),
+            description: &registry.describe_call(request.tool.as_str(), &args),
         })
     }
 
@@ -59,12 +60,12 @@ impl CallRunner {
         let (progress, audience) = progress.with_follower();
         let over = CancellationToken::new();
         let showing = show_output(
-            self.sealer.redactor.clone(),
+            self.handles.sealer.redactor.clone(),
             observed,
             audience,
             over.clone(),
         );
-        let task = self.background.spawn(showing);
+        let task = self.handles.background.spawn(showing);
         (progress, Some(OutputFollower { over, task }))
     }
 }

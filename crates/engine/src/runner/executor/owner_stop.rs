@@ -51,10 +51,10 @@ impl Executor {
             StopTarget::One(one) => one,
         };
         tracing::warn!(what, calls = stopping.len(), "the owner stops what runs");
-        let runner = Arc::clone(&self.runner);
-        self.runner.background.spawn(async move {
+        let (runner, handles) = (Arc::clone(&self.runner), Arc::clone(&self.handles));
+        self.handles.background.spawn(async move {
             runner.end_ordered(&order, stopping, &mut outcome).await;
-            let recording = move || runner.pause.record_stop_outcome(&order.id, &outcome);
+            let recording = move || handles.pause.record_stop_outcome(&order.id, &outcome);
             if let Err(error) = run_on_blocking_thread(recording).await {
                 tracing::error!(%error, "the outcome of a stop order could not be recorded");
             }

@@ -12,9 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::claims::ClaimService;
 use crate::backend::{Backend as _, RecoveryAction};
 use crate::journal::{AcceptedRequest, RequestOrigin};
-use crate::runner::background::BackgroundTasks;
 use crate::runner::wake_event::WakeEvent;
-use punie_text::redact::Redactor;
 use punie_tool::request::ToolEffect;
 use punie_tool::{CallProgress, ProgressReader, UnreadProgress};
 
@@ -24,48 +22,40 @@ const MAX_PIECE_BYTES: usize = 64 * 1024;
 /// backend a hundred calls, not six hundred.
 const RUNNING_TIME_DIVISOR: u32 = 30;
 
-/// Reports the output of running commands to callers.
-pub(in crate::runner) struct ProgressReports {
-    pub claims: Arc<ClaimService>,
-    pub redactor: Redactor,
-    pub background: BackgroundTasks,
-}
-
-impl ProgressReports {
+impl ClaimService {
     /// Returns the progress handle of a call, and the task that reports its output until it is dropped. Only commands
     /// report progress; a Task's reply is read on this device.
     pub fn begin_reporting(
         self: &Arc<Self>,
         call: &AcceptedRequest,
     ) -> (CallProgress, Option<AbortOnDropHandle<()>>) {
-        let wanted = !self.claims.settings.calls.current().progress.is_zero()
+        let wanted = !self.handles.settings.calls.current().progress.is_zero()
             && call.origin() == RequestOrigin::Backend
             && call.tool_effect() == ToolEffect::Executes;
         let Some(watched) = wanted
-            .then(|| self.claims.held.subscribe_watched(&call.tool_request().id))
+            .then(|| self.held.subscribe_watched(&call.tool_request().id))
             .flatten()
         else {
             return (CallProgress::default(), None);
         };
         let (progress, audience) = CallProgress::with_caller();
         let telling = report_output(Arc::clone(self), call.clone(), audience, watched);
-        (
-            progress,
-            Some(AbortOnDropHandle::new(self.background.spawn(telling))),
-        )
+        let task = AbortOnDropHandle::new(self.handles.background.spawn(telling));
+        (progress, Some(task))
     }
 }
 
 /// Reports output while a caller listens. At least the end of earlier output is buffered meanwhile.
 async fn report_output(
-    reports: Arc<ProgressReports>,
+    claims: Arc<ClaimService>,
     call: AcceptedRequest,
     mut audience: ProgressReader,
     mut watched: watch::Receiver<bool>,
 ) {
+    let handles = &claims.handles;
     let (begun, id) = (Instant::now(), &call.tool_request().id);
     // Masks again, because removed escape sequences may have split a secret.
-    let mut masker = reports.redactor.stream_masker();
+    let mut masker = handles.sealer.redactor.stream_masker();
     let mut n = 0;
     // The claim ends with the call.
     while watched.wait_for(|watched| *watched).await.is_ok() {
@@ -80,16 +70,15 @@ async fn report_output(
         if untold.text.is_empty() {
             continue;
         }
-        match reports
-            .claims
+        let piece = format_piece(untold);
+        let sent = handles
             .backend
-            .send_progress(id, call.lease_id(), n, &format_piece(untold))
-            .await
-        {
+            .send_progress(id, call.lease_id(), n, &piece);
+        match sent.await {
             Ok(told) => {
-                reports.claims.held.set_watched(id, told.watched);
+                claims.held.set_watched(id, told.watched);
                 if told.cancelled {
-                    reports.claims.waker.wake(WakeEvent::CancelSeen(id.clone()));
+                    handles.waker.wake(WakeEvent::CancelSeen(id.clone()));
                 }
             }
             Err(error) if error.recovery_action() == RecoveryAction::GiveUp => return,
@@ -98,11 +87,8 @@ async fn report_output(
             }
         }
         n += 1;
-        tokio::time::sleep(report_interval(
-            reports.claims.settings.calls.current().progress,
-            begun.elapsed(),
-        ))
-        .await;
+        let least = handles.settings.calls.current().progress;
+        tokio::time::sleep(report_interval(least, begun.elapsed())).await;
     }
 }
 

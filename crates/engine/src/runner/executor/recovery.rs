@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use super::call_backlog::Backlog;
 use super::outcome::cancelled_before_start;
-use crate::journal::{AcceptedRequest, Journal, RecoveredRequest, RulesReply, UnfinishedRequest};
-use crate::runner::call_audit::{AuditFacts, CallAudit};
+use crate::journal::{AcceptedRequest, RecoveredRequest, RulesReply, UnfinishedRequest};
+use crate::runner::call_audit::AuditFacts;
 use crate::runner::error::RunnerError;
+use crate::runner::handles::Handles;
 use crate::runner::parts::LeftoverCleanup;
-use crate::runner::request_signatures::RequestSignatures;
-use crate::runner::sealer::OutcomeSealer;
-use crate::runner::session_keeper::SessionKeeper;
 use punie_core::ids::RequestId;
+use punie_tool::CallLane;
 use punie_tool::request::{CallFailure, CallOutcome, ErrorCode, RequestAuth, ResultMeta};
-use punie_tool::{CallLane, ToolRegistry};
 
 /// The journal key of the key that requests had to be signed with; empty for none.
 const REQUEST_KEY: &str = "request_key";
@@ -25,37 +23,33 @@ const REQUESTS_PER_TRANSACTION: usize = 64;
 
 /// Handles the leftovers of an earlier process.
 pub(in crate::runner) struct Recovery {
-    pub journal: Journal,
-    pub audit: CallAudit,
-    pub signatures: Arc<RequestSignatures>,
-    pub registry: Arc<ToolRegistry>,
-    pub sealer: OutcomeSealer,
+    pub handles: Arc<Handles>,
     pub survivors: Arc<dyn LeftoverCleanup>,
 }
 
 impl Recovery {
     /// Handles the leftovers; returns the calls still to be run, which stay in the journal until there is capacity.
-    pub async fn handle_leftovers(&self, sessions: &SessionKeeper) -> Result<Backlog, RunnerError> {
+    pub async fn handle_leftovers(&self) -> Result<Backlog, RunnerError> {
+        let handles = &self.handles;
+        let (journal, signatures) = (&handles.journal, &handles.signatures);
         self.end_child_processes().await?;
-        sessions.identify_backend().await?;
+        handles.sessions.identify_backend().await?;
         // Now the backend is known, and with it the requests to handle.
-        let reader = self.journal.open_reader()?;
+        let reader = journal.open_reader()?;
         // Without a key, waiting calls are left alone until their turn comes.
         let mut left = reader.started_requests_here()?;
-        left.extend(if self.signatures.are_required() {
+        left.extend(if signatures.are_required() {
             reader.accepted_requests()?
         } else {
             reader.cancelled_requests()?
         });
         // The key of this process; the last one's stays stored until all leftovers are handled.
-        let auth = self.signatures.auth.as_ref();
+        let auth = signatures.auth.as_ref();
         let key = auth.map(RequestAuth::public_key_text);
         let key_is_new = key.is_some() && reader.read_fact(REQUEST_KEY)? != key;
         for page in left.chunks(REQUESTS_PER_TRANSACTION) {
-            let fates = self
-                .journal
-                .recover_requests(page.to_vec(), self.audit.clock.now_ms())
-                .await?;
+            let fates = journal.recover_requests(page.to_vec(), handles.clock.now_ms());
+            let fates = fates.await?;
             for (id, fate) in page.iter().zip(fates) {
                 let declared = if fate == RecoveredRequest::Compare {
                     reader.recorded_intents(id)?
@@ -69,10 +63,9 @@ impl Recovery {
                 }
             }
         }
-        self.journal
-            .store_fact(REQUEST_KEY, key.unwrap_or_default())
-            .await?;
-        let entries = self.registry.callable_entries();
+        let key = key.unwrap_or_default();
+        journal.store_fact(REQUEST_KEY, key).await?;
+        let entries = handles.registry.callable_entries();
         let control: Vec<&str> = entries
             .iter()
             .filter(|entry| entry.tool_spec().lane == CallLane::Control)
@@ -88,7 +81,7 @@ impl Recovery {
     async fn end_child_processes(&self) -> Result<(), RunnerError> {
         // All at once, because killing a process tree may wait for its end.
         let mut ending = tokio::task::JoinSet::new();
-        let reader = self.journal.open_reader()?;
+        let reader = self.handles.journal.open_reader()?;
         let (recorded, shells) = (reader.child_processes()?, reader.list_shell_rows()?);
         let has_record = |request: &RequestId| {
             let of_shell = shells.iter().filter_map(|row| row.trace.as_ref());
@@ -117,7 +110,7 @@ impl Recovery {
         }
         while let Some(ended) = ending.join_next().await {
             if let Ok(Some(identity)) = ended {
-                self.journal.record_child_end(identity);
+                self.handles.journal.record_child_end(identity);
             }
         }
         Ok(())
@@ -130,20 +123,21 @@ impl Recovery {
         declared: Vec<String>,
         key_is_new: bool,
     ) -> Result<(), RunnerError> {
+        let handles = &self.handles;
+        let (journal, clock) = (&handles.journal, &handles.clock);
+        let (sealer, audit) = (&handles.sealer, &handles.audit);
         let attempt = left.attempt;
         let call = AcceptedRequest::from(left);
         let id = &call.tool_request().id;
         let mut found = None;
         if fate == RecoveredRequest::Compare {
             let (comparison, outcome) = self.compare_intents(&call, declared).await;
-            fate = self
-                .journal
-                .resolve_compared(id, comparison, self.audit.clock.now_ms())
-                .await?;
+            let resolved = journal.resolve_compared(id, comparison, clock.now_ms());
+            fate = resolved.await?;
             found = outcome;
         }
         let outcome = match fate {
-            RecoveredRequest::Run => match self.signatures.refuse_leftover(&call, key_is_new) {
+            RecoveredRequest::Run => match handles.signatures.refuse_leftover(&call, key_is_new) {
                 Some(denied) => denied,
                 None => return Ok(()),
             },
@@ -154,22 +148,20 @@ impl Recovery {
             }
             RecoveredRequest::Answer(RulesReply::CrashLooping) => crash_looping_outcome(attempt),
             RecoveredRequest::Answer(RulesReply::Interrupted | RulesReply::Recovered) => {
-                found.unwrap_or_else(|| self.sealer.interrupted(&call))
+                found.unwrap_or_else(|| sealer.interrupted(&call))
             }
         };
         let request = call.tool_request();
         let facts = AuditFacts::from(&outcome);
         let began = (attempt > 0).then_some(attempt);
-        let sealed = self
-            .sealer
-            .seal_blocking(request, outcome, began, Duration::ZERO);
-        self.audit
-            .record_answered(&call, &sealed, facts, began, Duration::ZERO)
+        let reply = sealer.seal_blocking(request, outcome, began, Duration::ZERO);
+        audit
+            .record_answered(&call, &reply, facts, began, Duration::ZERO)
             .await;
-        let payload = sealed.payload_json().to_owned();
-        let now_ms = self.audit.clock.now_ms();
-        self.journal.record_reply(&call, sealed, now_ms).await?;
-        self.sealer.store_record(&call, &payload, now_ms).await;
+        let payload = reply.payload_json().to_owned();
+        let now_ms = clock.now_ms();
+        journal.record_reply(&call, reply, now_ms).await?;
+        sealer.store_record(&call, &payload, now_ms).await;
         tracing::info!(request.id = %request.id, tool.name = %request.tool, "a call that an earlier life left behind is answered");
         Ok(())
     }

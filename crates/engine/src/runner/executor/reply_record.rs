@@ -26,16 +26,15 @@ impl CallRunner {
     ) -> Option<RecordedReply> {
         let request = call.tool_request();
         let facts = AuditFacts::from(&outcome);
-        let sealed = self.sealer.seal(request, outcome, attempt, duration).await;
-        self.audit
-            .record_answered(call, &sealed, facts, attempt, duration)
+        let (sealer, audit) = (&self.handles.sealer, &self.handles.audit);
+        let reply = sealer.seal(request, outcome, attempt, duration).await;
+        audit
+            .record_answered(call, &reply, facts, attempt, duration)
             .await;
-        let now_ms = self.audit.clock.now_ms();
+        let now_ms = self.handles.clock.now_ms();
         // Beside the journal's write, so that it delays no answer.
-        let stored = self
-            .sealer
-            .store_record(call, sealed.payload_json(), now_ms);
-        let recorded = self.record_in_journal(call, &sealed, duration, observed);
+        let stored = sealer.store_record(call, reply.payload_json(), now_ms);
+        let recorded = self.record_in_journal(call, &reply, duration, observed);
         tokio::join!(stored, recorded).1
     }
 
@@ -47,17 +46,14 @@ impl CallRunner {
         duration: Duration,
         observed: Option<&dyn ObservedCall>,
     ) -> Option<RecordedReply> {
-        let request = call.tool_request();
+        let (handles, request) = (&self.handles, call.tool_request());
         let kind = sealed.outcome_kind().as_str();
         reach_of("finish.before", request.id.as_str());
-        let mut retry = RetryIntervals::new(self.settings.waits.retry);
+        let mut retry = RetryIntervals::new(handles.settings.waits.retry);
         let mut reserved = true;
         loop {
-            match self
-                .journal
-                .record_reply(call, sealed.clone(), self.audit.clock.now_ms())
-                .await
-            {
+            let (reply, now_ms) = (sealed.clone(), handles.clock.now_ms());
+            match handles.journal.record_reply(call, reply, now_ms).await {
                 Ok(recorded) => {
                     reach_of("finish.after", request.id.as_str());
                     RunningCall::notify_ended(observed, sealed);
@@ -71,7 +67,7 @@ impl CallRunner {
                 }
                 Err(error @ JournalError::Moved { .. }) => {
                     tracing::error!(request.id = %request.id, %error, "a second reply is not recorded");
-                    self.delivery.outbox.signal_work();
+                    handles.outbox.signal_work();
                     return None;
                 }
                 // The disk reserve was freed for this reply: retry at once, before others fill it.
@@ -82,7 +78,7 @@ impl CallRunner {
             }
             tokio::select! {
                 () = tokio::time::sleep(retry.next(None)) => {}
-                () = self.background.phases.over.cancelled() => return None,
+                () = handles.phases.over.cancelled() => return None,
             }
         }
     }
@@ -93,9 +89,9 @@ impl CallRunner {
             return;
         };
         let request = call.tool_request();
-        let titles = self.titles.as_ref();
+        let titles = self.handles.titles.as_ref();
         listener(&FinishedCall {
-            at_ms: self.audit.clock.now_ms(),
+            at_ms: self.handles.clock.now_ms(),
             tool: request.tool.to_string(),
             title: titles
                 .map(|titles| titles.title_of_call(request.tool.as_str(), &request.args))
@@ -108,12 +104,9 @@ impl CallRunner {
 
     /// Closes a request; if that fails, the reply is posted again after a restart, which does no harm.
     pub(super) async fn close_request(&self, call: &AcceptedRequest, close: CloseReason) {
-        let id = &call.tool_request().id;
-        match self
-            .journal
-            .close_request(id, close, self.server_clock.closing_ms())
-            .await
-        {
+        let (id, handles) = (&call.tool_request().id, &self.handles);
+        let closing_ms = handles.server_clock.closing_ms();
+        match handles.journal.close_request(id, close, closing_ms).await {
             Ok(()) | Err(JournalError::Moved { .. }) => {}
             Err(error) => {
                 tracing::error!(request.id = %id, %error, "a request could not be closed");

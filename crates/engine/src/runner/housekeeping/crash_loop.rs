@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Housekeeping;
 use crate::audit::{AuditActor, AuditEvent};
+use crate::journal::Journal;
+use crate::runner::call_audit::CallAudit;
 use crate::runner::error::RunnerError;
 use punie_home::SwitchState;
 
@@ -29,13 +31,12 @@ struct CrashRecord {
 /// Records the start of this process, and enters safe mode after too many crashes. To be called before recovery
 /// changes the running requests.
 pub async fn record_process_start(keeper: &Housekeeping) -> Result<(), RunnerError> {
-    keeper.audit.event(
-        AuditEvent::Started,
-        AuditActor::Runner,
-        env!("CARGO_PKG_VERSION"),
-    );
-    let reader = keeper.journal.open_reader()?;
-    let now_ms = keeper.clock.now_ms();
+    let (handles, audit) = (&keeper.handles, &keeper.handles.audit);
+    let (journal, settings) = (&handles.journal, &handles.settings.crash_loop);
+    let version = env!("CARGO_PKG_VERSION");
+    audit.event(AuditEvent::Started, AuditActor::Runner, version);
+    let reader = journal.open_reader()?;
+    let now_ms = handles.clock.now_ms();
     let mut crashes: Vec<CrashRecord> = reader
         .read_fact(CRASHES_KEY)?
         .and_then(|text| serde_json::from_str(&text).ok())
@@ -52,11 +53,10 @@ pub async fn record_process_start(keeper: &Housekeeping) -> Result<(), RunnerErr
             "the last life of the runner ended without a stop"
         );
     }
-    let window =
-        i64::try_from(keeper.settings.crash_loop.crash_window.as_millis()).unwrap_or(i64::MAX);
+    let window = i64::try_from(settings.crash_window.as_millis()).unwrap_or(i64::MAX);
     // A crash dated far in the past or in the future is not recent, even if the clock was changed.
     crashes.retain(|crash| (now_ms - crash.at_ms).abs() <= window);
-    let limit = keeper.settings.crash_loop.crash_limit;
+    let limit = settings.crash_limit;
     if limit > 0 && count_causes(&crashes) >= limit {
         let reason = format!(
             "{} crashes within {} min",
@@ -67,7 +67,7 @@ pub async fn record_process_start(keeper: &Housekeeping) -> Result<(), RunnerErr
             reason,
             "safe mode: requests are accepted and nothing is begun"
         );
-        match keeper.pause.enter_safe_mode(&SwitchState {
+        match handles.pause.enter_safe_mode(&SwitchState {
             since_ms: now_ms,
             reason: Some(reason),
         }) {
@@ -76,33 +76,28 @@ pub async fn record_process_start(keeper: &Housekeeping) -> Result<(), RunnerErr
             Err(error) => tracing::error!(%error, "safe mode could not be entered"),
         }
     }
-    if keeper.pause.is_active() {
+    if handles.pause.is_active() {
         keeper.record_pause();
     }
     let crashes = serde_json::to_string(&crashes).expect("numbers and texts are JSON");
-    keeper.journal.store_fact(CRASHES_KEY, crashes).await?;
-    keeper
-        .journal
-        .store_fact(ALIVE_KEY, "yes".to_owned())
-        .await?;
+    journal.store_fact(CRASHES_KEY, crashes).await?;
+    journal.store_fact(ALIVE_KEY, "yes".to_owned()).await?;
     Ok(())
 }
 
 /// Records that this process ends by a stop. From now on it does not count as a crash, also where an overloaded machine
 /// cuts the stop short.
-pub async fn record_stop_begun(keeper: &Housekeeping) {
-    if let Err(error) = keeper.journal.store_fact(ALIVE_KEY, "no".to_owned()).await {
+pub async fn record_stop_begun(journal: &Journal) {
+    if let Err(error) = journal.store_fact(ALIVE_KEY, "no".to_owned()).await {
         tracing::warn!(%error, "the next life will take this one for crashed");
     }
 }
 
 /// Records the end of a stop in the audit.
-pub async fn record_stop_end(keeper: &Housekeeping) {
-    keeper.audit.record_later_traffic();
-    keeper
-        .audit
-        .event(AuditEvent::Stopped, AuditActor::Runner, "");
-    keeper.audit.audit.flush_durably().await;
+pub async fn record_stop_end(audit: &CallAudit) {
+    audit.record_later_traffic();
+    audit.event(AuditEvent::Stopped, AuditActor::Runner, "");
+    audit.log.flush_durably().await;
 }
 
 /// Counts the least number of causes of these crashes: successive crashes during which the same call ran have one.
@@ -114,12 +109,12 @@ fn count_causes(crashes: &[CrashRecord]) -> usize {
 impl Housekeeping {
     /// Ends safe mode after a quiet time.
     pub fn end_safe_mode_when_quiet(&self) {
-        if !self.pause.is_safe_mode()
-            || self.started_at.elapsed() < self.settings.crash_loop.safe_mode_for
-        {
+        let handles = &self.handles;
+        let quiet_for = handles.settings.crash_loop.safe_mode_for;
+        if !handles.pause.is_safe_mode() || self.started_at.elapsed() < quiet_for {
             return;
         }
-        match self.pause.leave_safe_mode() {
+        match handles.pause.leave_safe_mode() {
             Ok(()) => tracing::info!("it has been quiet for long enough: safe mode ends"),
             Err(error) => tracing::error!(%error, "safe mode cannot be left"),
         }

@@ -9,26 +9,14 @@ mod wake_timer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use super::background::ShutdownPhases;
-use super::call_audit::CallAudit;
-use super::call_pause::CallPause;
-use super::coalesced_timer::CoalescedTimer;
-use super::liveness::{Liveness, LivenessTask};
-use super::open_counts::OpenCounts;
-use super::presence::health::HealthReport;
-use super::runner_settings::RunnerSettings;
-use super::server_clock::ServerClock;
-use super::wake_event::{LoopWaker, WakeEvent};
-use super::wakeup_state::WakeupState;
+use super::handles::Handles;
+use super::liveness::LivenessTask;
+use super::wake_event::WakeEvent;
 use super::watchdog::Watchdog;
 use crate::audit::{AuditActor, AuditEvent};
-use crate::journal::Journal;
-use punie_core::clock::Clock;
 use punie_core::heap_memory;
-use punie_text::output::CallRecordStore;
 pub(super) use retention::run_retention;
 use sleep_detector::{ClockReading, SleepDetector};
 use wake_timer::WakeTimer;
@@ -38,44 +26,28 @@ const JOURNAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the regular checks of the runner itself.
 pub(super) struct Housekeeping {
-    pub journal: Journal,
-    pub settings: RunnerSettings,
-    pub clock: Clock,
-    pub server_clock: ServerClock,
-    pub audit: CallAudit,
-    pub report: Arc<HealthReport>,
-    pub counts: Arc<OpenCounts>,
-    pub pause: Arc<CallPause>,
+    pub handles: Arc<Handles>,
     /// The service manager, if there is one.
     pub watchdog: Option<Watchdog>,
-    pub liveness: Arc<Liveness>,
-    pub timer: Arc<CoalescedTimer>,
-    pub socket: Arc<WakeupState>,
-    pub waker: LoopWaker,
-    /// Signalled when a heartbeat has news.
-    pub heartbeat_soon: Arc<Notify>,
     pub started_at: Instant,
-    pub phases: ShutdownPhases,
-    pub records: Option<CallRecordStore>,
 }
 
 /// Runs the checks until the runner is over.
 pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
-    let keeper = &housekeeping;
+    let (keeper, handles) = (&housekeeping, &housekeeping.handles);
     let told_every = keeper.watchdog.as_ref().and_then(Watchdog::ping_interval);
-    let period = told_every.map_or(keeper.settings.housekeeping_interval, |every| {
-        every.min(keeper.settings.housekeeping_interval)
-    });
+    let interval = handles.settings.housekeeping_interval;
+    let period = told_every.map_or(interval, |every| every.min(interval));
     let period_ms = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
     let began = std::time::Instant::now();
     let now = || ClockReading {
-        day: keeper.clock.now_ms(),
-        boot: keeper.clock.since_boot_ms(),
+        day: handles.clock.now_ms(),
+        boot: handles.clock.since_boot_ms(),
         awake: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
     };
-    let mut alarm = WakeTimer::with_period(period, keeper.clock.clone());
+    let mut alarm = WakeTimer::with_period(period, handles.clock.clone());
     // The state that an earlier process recorded is outdated.
-    keeper.report.state.signal_change();
+    handles.health.signal_change();
     let mut detector = SleepDetector::new(now());
     if let Some(watchdog) = &keeper.watchdog {
         watchdog.notify_manager("READY=1\nSTATUS=");
@@ -83,29 +55,29 @@ pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
     loop {
         let rang = tokio::select! {
             () = alarm.wait_for_tick() => true,
-            () = keeper.report.state.wait_for_change() => false,
-            () = keeper.phases.over.cancelled() => return,
+            () = handles.health.wait_for_change() => false,
+            () = handles.phases.over.cancelled() => return,
         };
         let work_began = now();
         if rang {
             if let Some(missed) = detector.end_round(work_began, period_ms) {
-                keeper.waker.wake(WakeEvent::MachineWoke(missed));
+                handles.waker.wake(WakeEvent::MachineWoke(missed));
             }
-            keeper.timer.announce_check();
-            if keeper.pause.is_watched() {
+            handles.timer.announce_check();
+            if handles.pause.is_watched() {
                 // To list the folder of orders would wake its watch, every minute for nothing.
                 keeper.apply_pause();
             } else {
                 keeper.apply_switches();
             }
             keeper.end_safe_mode_when_quiet();
-            keeper.audit.record_later_traffic();
+            handles.audit.record_later_traffic();
             // What the start, a call or a connection needed.
             heap_memory::return_freed_memory();
             keeper.notify_watchdog().await;
         }
         // A disk that hangs must not block the other checks.
-        let _ = timeout(JOURNAL_TIMEOUT, keeper.report.record()).await;
+        let _ = timeout(JOURNAL_TIMEOUT, handles.record_health()).await;
         detector.record_work(work_began, now());
     }
 }
@@ -115,38 +87,41 @@ impl Housekeeping {
     pub(super) fn apply_switches(&self) {
         self.apply_pause();
         // After the pause, so that no call begins while an order ends those that run.
-        for order in self.pause.take_stop_orders() {
-            self.waker.wake(WakeEvent::StopOrdered(order));
+        for order in self.handles.pause.take_stop_orders() {
+            self.handles.waker.wake(WakeEvent::StopOrdered(order));
         }
     }
 
     fn apply_pause(&self) {
-        if !self.pause.refresh_switches() {
+        let handles = &self.handles;
+        let pause = &handles.pause;
+        if !pause.refresh_switches() {
             return;
         }
-        if self.pause.is_active() {
+        if pause.is_active() {
             tracing::warn!(
-                paused = self.pause.is_paused(),
-                safe_mode = self.pause.is_safe_mode(),
+                paused = pause.is_paused(),
+                safe_mode = pause.is_safe_mode(),
                 "nothing new is begun; calls that run go on, and results are delivered"
             );
         } else {
             tracing::info!("calls may begin again");
         }
         self.record_pause();
-        self.report.state.signal_change();
-        self.heartbeat_soon.notify_one();
-        self.waker.wake(WakeEvent::PauseChanged);
+        handles.health.signal_change();
+        handles.heartbeat_soon.notify_one();
+        handles.waker.wake(WakeEvent::PauseChanged);
     }
 
     /// Records in the audit whether calls may begin.
     pub(super) fn record_pause(&self) {
-        let (event, words) = match (self.pause.is_safe_mode(), self.pause.is_paused()) {
+        let (pause, audit) = (&self.handles.pause, &self.handles.audit);
+        let (event, words) = match (pause.is_safe_mode(), pause.is_paused()) {
             (true, _) => (AuditEvent::Held, "safe mode"),
             (false, true) => (AuditEvent::Held, "paused"),
             (false, false) => (AuditEvent::Released, ""),
         };
-        self.audit.event(event, AuditActor::Runner, words);
+        audit.event(event, AuditActor::Runner, words);
     }
 }
 
@@ -160,7 +135,8 @@ impl Housekeeping {
         else {
             return;
         };
-        match self.liveness.find_stuck() {
+        let (liveness, journal) = (&self.handles.liveness, &self.handles.journal);
+        match liveness.find_stuck() {
             None => watchdog.notify_manager("WATCHDOG=1"),
             Some(who) => tracing::error!(
                 ?who,
@@ -168,37 +144,30 @@ impl Housekeeping {
             ),
         }
         // Another write, such as a heartbeat's, has shown already that the journal is alive.
-        if let Some(age) = self.journal.last_commit_age().filter(|age| *age < every) {
-            self.liveness
-                .expect_within(LivenessTask::Journal, every.saturating_sub(age));
-            return;
+        if let Some(age) = journal.last_commit_age().filter(|age| *age < every) {
+            return liveness.expect_within(LivenessTask::Journal, every.saturating_sub(age));
         }
         // An error is an answer, too: a restart does not repair a full disk.
-        if timeout(
-            JOURNAL_TIMEOUT,
-            self.journal
-                .store_fact("moved_ms", self.clock.now_ms().to_string()),
-        )
-        .await
-        .is_ok()
-        {
-            self.liveness.expect_within(LivenessTask::Journal, every);
+        let moved = journal.store_fact("moved_ms", self.handles.clock.now_ms().to_string());
+        if timeout(JOURNAL_TIMEOUT, moved).await.is_ok() {
+            liveness.expect_within(LivenessTask::Journal, every);
         }
     }
 }
 
 /// Applies the switches as soon as one changes, until the runner is over.
 pub(super) async fn run_switch_watch(housekeeping: Arc<Housekeeping>) {
-    let Some(mut watch) = housekeeping.pause.watch_switches() else {
+    let handles = &housekeeping.handles;
+    let Some(mut watch) = handles.pause.watch_switches() else {
         return;
     };
-    housekeeping.pause.set_watched();
+    handles.pause.set_watched();
     loop {
         // Also at once: a switch may have changed before the watch began.
         housekeeping.apply_switches();
         tokio::select! {
             moved = watch.changes.changed() => if moved.is_err() { return },
-            () = housekeeping.phases.over.cancelled() => return,
+            () = handles.phases.over.cancelled() => return,
         }
     }
 }

@@ -6,29 +6,17 @@ use std::time::Duration;
 
 use crate::audit::{AuditActor, AuditDecision, AuditEntry, AuditEvent};
 use crate::backend::OfferedEvent;
-use crate::journal::{
-    Journal, JournalError, OfferOutcome, RequestOffer, RequestOrigin, UnreadableRequest,
-};
-use crate::runner::call_audit::{CallAudit, request_entry_with_args};
-use crate::runner::call_titles::CallTitles;
-use crate::runner::request_signatures::{self, RequestSignatures};
-use crate::runner::sealer::OutcomeSealer;
+use crate::journal::{JournalError, OfferOutcome, RequestOffer, RequestOrigin, UnreadableRequest};
+use crate::runner::call_audit::request_entry_with_args;
+use crate::runner::handles::Handles;
+use crate::runner::request_signatures;
 use punie_core::failpoint::reach_of;
-use punie_core::ids::{LeaseId, RequestId};
-use punie_tool::ToolRegistry;
+use punie_core::ids::RequestId;
 use punie_tool::request::{CallFailure, CallOutcome, ErrorCode, ToolEffect, ToolRequest};
 
 /// Accepts the backend's offers into the journal.
-#[derive(Clone)]
-pub(in crate::runner) struct OfferAdmission {
-    pub journal: Journal,
-    pub audit: CallAudit,
-    pub signatures: Arc<RequestSignatures>,
-    pub registry: Arc<ToolRegistry>,
-    pub sealer: OutcomeSealer,
-    pub titles: Option<CallTitles>,
-    /// The lease of this process.
-    pub lease: LeaseId,
+pub(super) struct OfferAdmission {
+    pub handles: Arc<Handles>,
 }
 
 impl OfferAdmission {
@@ -57,16 +45,10 @@ impl OfferAdmission {
             .iter()
             .filter_map(|offer| self.refusal_entry(offer))
             .collect();
-        let admitted = self
-            .journal
-            .accept_page(
-                offers,
-                RequestOrigin::Backend,
-                &self.lease,
-                cursor,
-                self.audit.clock.now_ms(),
-            )
-            .await?;
+        let (origin, now_ms) = (RequestOrigin::Backend, self.handles.clock.now_ms());
+        let (journal, lease) = (&self.handles.journal, &self.handles.lease);
+        let accepted = journal.accept_page(offers, origin, lease, cursor, now_ms);
+        let admitted = accepted.await?;
         for admission in &admitted {
             if let OfferOutcome::Fresh(call) = admission {
                 reach_of("accept.after", call.tool_request().id.as_str());
@@ -81,6 +63,7 @@ impl OfferAdmission {
         let RequestOffer::Unreadable(UnreadableRequest { request, reply, .. }) = offer else {
             return None;
         };
+        let now_ms = self.handles.clock.now_ms();
         let row = AuditEntry {
             decision: Some(AuditDecision::Denied),
             code: reply.failure_code().map(str::to_owned),
@@ -88,12 +71,7 @@ impl OfferAdmission {
                 .then(|| "backend.request_key".to_owned()),
             outcome: Some(reply.outcome_kind().as_str().to_owned()),
             bytes: Some(reply.payload_json().len() as u64),
-            ..request_entry_with_args(
-                request,
-                AuditEvent::Refused,
-                AuditActor::Caller,
-                self.audit.clock.now_ms(),
-            )
+            ..request_entry_with_args(request, AuditEvent::Refused, AuditActor::Caller, now_ms)
         };
         Some((request.id.clone(), row))
     }
@@ -103,7 +81,7 @@ impl OfferAdmission {
         mut refused: HashMap<RequestId, AuditEntry>,
         admitted: &[OfferOutcome],
     ) {
-        let now_ms = self.audit.clock.now_ms();
+        let now_ms = self.handles.clock.now_ms();
         let told = admitted.iter().filter_map(|admission| match admission {
             OfferOutcome::Refused(reply) => refused.remove(reply.request_id()),
             OfferOutcome::Conflict(conflict) => Some(AuditEntry {
@@ -120,7 +98,7 @@ impl OfferAdmission {
             ),
             _ => None,
         });
-        self.audit.audit.queue_entries(told.collect());
+        self.handles.audit.log.queue_entries(told.collect());
     }
 
     fn convert(&self, event: OfferedEvent) -> Option<RequestOffer> {
@@ -129,12 +107,12 @@ impl OfferAdmission {
                 if let Some(refusal) = self.refuse_unsigned(&request) {
                     return Some(RequestOffer::Unreadable(refusal));
                 }
-                if self.signatures.are_required() {
+                if self.handles.signatures.are_required() {
                     // The signed issue time determines the age, not the time that the backend reports.
                     request.created_at_ms = request.issued_at_ms.unwrap_or(request.created_at_ms);
                 }
-                let effect = self
-                    .registry
+                let registry = &self.handles.registry;
+                let effect = registry
                     .effect_of(request.tool.as_str(), &request.args)
                     .unwrap_or(ToolEffect::Reads);
                 let title = self.title_of_request(&request);
@@ -161,16 +139,15 @@ impl OfferAdmission {
 
     /// Refuses a request whose signature is missing or not acceptable.
     fn refuse_unsigned(&self, request: &ToolRequest) -> Option<UnreadableRequest> {
-        let why = self.signatures.problem(request)?;
+        let why = self.handles.signatures.problem(request)?;
         tracing::warn!(request.id = %request.id, ?why, "a request is not run: it is not signed as this device requires");
         let failure = request_signatures::signature_refusal(request, &why);
         Some(self.build_refusal(request.clone(), failure))
     }
 
     fn build_refusal(&self, request: ToolRequest, failure: CallFailure) -> UnreadableRequest {
-        let reply =
-            self.sealer
-                .seal_blocking(&request, CallOutcome::Error(failure), None, Duration::ZERO);
+        let (sealer, outcome) = (&self.handles.sealer, CallOutcome::Error(failure));
+        let reply = sealer.seal_blocking(&request, outcome, None, Duration::ZERO);
         let title = self.title_of_request(&request);
         UnreadableRequest {
             request,
@@ -180,12 +157,13 @@ impl OfferAdmission {
     }
 
     fn title_of_request(&self, request: &ToolRequest) -> Option<String> {
-        let titles = self.titles.as_ref()?;
+        let titles = self.handles.titles.as_ref()?;
         Some(titles.title_of_call(request.tool.as_str(), &request.args))
     }
 
     /// Records the cancels that came too late or matched no request, so that they can be found.
     pub(super) fn record_idle_cancels(&self, cancels: &[RequestId], admitted: &[OfferOutcome]) {
+        let handles = &self.handles;
         let took = |id: &RequestId| {
             admitted
                 .iter()
@@ -193,13 +171,9 @@ impl OfferAdmission {
         };
         for id in cancels.iter().filter(|id| !took(id)) {
             tracing::info!(request.id = %id, "a cancel changes nothing: the request is over or was never seen");
-            let row = AuditEntry::new(
-                AuditEvent::IdleCancel,
-                AuditActor::Caller,
-                self.audit.clock.now_ms(),
-            )
-            .with_request(id);
-            self.audit.audit.queue_entries(vec![row]);
+            let (event, now_ms) = (AuditEvent::IdleCancel, handles.clock.now_ms());
+            let row = AuditEntry::new(event, AuditActor::Caller, now_ms).with_request(id);
+            handles.audit.log.queue_entries(vec![row]);
         }
     }
 }

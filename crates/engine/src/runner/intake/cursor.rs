@@ -14,7 +14,7 @@ impl Intake {
     /// there would bring nothing for long.
     pub async fn restore_cursor(&mut self, cursor: Option<String>) -> Result<(), RunnerError> {
         self.cursor = cursor;
-        let now_ms = self.server_clock.whole_now_ms();
+        let now_ms = self.handles.server_clock.whole_now_ms();
         if self
             .cursor
             .as_ref()
@@ -48,7 +48,7 @@ impl Intake {
 
     async fn clear_cursor(&mut self) -> Result<(), RunnerError> {
         self.cursor = None;
-        Ok(self.admissions.journal.reset_cursor().await?)
+        Ok(self.handles.journal.reset_cursor().await?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requests from the backend: the poll schedule, the cursor, the list of everything open, and the wake-up socket.
 
-pub(super) mod admission;
+mod admission;
 mod cursor;
 mod open_requests;
 mod poll_schedule;
@@ -11,19 +11,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::background::BackgroundTasks;
-use super::backoff::RetryBudget;
-use super::delivery::outbox::Outbox;
 use super::disk_space::DiskSpaceGate;
 use super::error::RunnerError;
-use super::liveness::{Liveness, LivenessTask};
-use super::presence::health::HealthState;
-use super::runner_settings::RunnerSettings;
-use super::server_clock::ServerClock;
-use super::session_keeper::SessionKeeper;
-use super::wake_event::{LoopWaker, WakeEvent};
-use super::wake_signal::MachineWakeSignal;
-use super::wakeup_state::WakeupState;
+use super::handles::Handles;
+use super::liveness::LivenessTask;
+use super::wake_event::WakeEvent;
 use crate::backend::{
     Backend as _, BackendError, EventPage, NextPoll, OfferedEvent, RecoveryAction,
 };
@@ -31,7 +23,6 @@ use crate::journal::{JournalError, OfferOutcome};
 use admission::OfferAdmission;
 use open_requests::OpenRequests;
 use poll_schedule::PollSchedule;
-use punie_core::clock::Clock;
 use punie_core::ids::RequestId;
 
 /// The lifetime of the loop.
@@ -49,28 +40,12 @@ const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The wait after the first wake-up without events; each further one in a row doubles it.
 const EMPTY_WAKEUP_DELAY: Duration = Duration::from_millis(20);
 
-/// The handles that intake needs.
-pub(super) struct IntakeParts {
-    pub mode: RunMode,
-    pub admissions: OfferAdmission,
-    pub sessions: Arc<SessionKeeper>,
-    pub outbox: Arc<Outbox>,
-    pub health: Arc<HealthState>,
-    pub socket: Arc<WakeupState>,
-    pub disk: Arc<DiskSpaceGate>,
-    pub liveness: Arc<Liveness>,
-    pub budget: Arc<RetryBudget>,
-    pub settings: RunnerSettings,
-    pub clock: Clock,
-    pub server_clock: ServerClock,
-    pub machine_wakes: MachineWakeSignal,
-    pub waker: LoopWaker,
-    pub background: BackgroundTasks,
-}
-
 /// Polls the backend and accepts its pages into the journal.
 pub(super) struct Intake {
-    parts: IntakeParts,
+    pub mode: RunMode,
+    pub disk: Arc<DiskSpaceGate>,
+    handles: Arc<Handles>,
+    admissions: OfferAdmission,
     schedule: PollSchedule,
     cursor: Option<String>,
     /// The number of cursors refused in this process.
@@ -87,13 +62,6 @@ pub(super) struct Intake {
     open: OpenRequests,
 }
 
-impl std::ops::Deref for Intake {
-    type Target = IntakeParts;
-    fn deref(&self) -> &IntakeParts {
-        &self.parts
-    }
-}
-
 /// The loop's state of wake-ups.
 #[derive(Debug, Default)]
 struct WakeupProgress {
@@ -108,22 +76,25 @@ struct WakeupProgress {
 
 impl Intake {
     /// Creates the intake before its first poll.
-    pub(super) fn new(parts: IntakeParts) -> Self {
-        let schedule = PollSchedule::new(parts.settings.clone(), &parts.budget);
-        let open = OpenRequests::new(parts.settings.waits.retry, &parts.budget);
-        let page = parts.settings.poll.page;
+    pub(super) fn new(handles: Arc<Handles>, mode: RunMode, disk: Arc<DiskSpaceGate>) -> Self {
+        let settings = &handles.settings;
         Self {
-            parts,
-            schedule,
+            mode,
+            disk,
+            admissions: OfferAdmission {
+                handles: Arc::clone(&handles),
+            },
+            schedule: PollSchedule::new(settings.clone(), &handles.budget),
             cursor: None,
             refused_cursors: 0,
             is_polling: false,
             poll_number: 0,
             poll_at: None,
-            page,
+            page: settings.poll.page,
             is_drained: false,
             pushed: WakeupProgress::default(),
-            open,
+            open: OpenRequests::new(handles.retry_intervals()),
+            handles,
         }
     }
 
@@ -149,8 +120,9 @@ impl Intake {
         held: Duration,
     ) -> Result<Vec<OfferOutcome>, RunnerError> {
         self.is_polling = false;
-        self.page = self.page.saturating_mul(2).min(self.settings.poll.page);
-        self.health.record_poll(self.clock.now_ms());
+        let largest = self.handles.settings.poll.page;
+        self.page = self.page.saturating_mul(2).min(largest);
+        self.handles.health.record_poll(self.handles.clock.now_ms());
         let events = page.events.len();
         let moved = page
             .cursor
@@ -176,11 +148,11 @@ impl Intake {
         }
         let (mut wait, recovered) =
             self.schedule
-                .record_page(events, is_done, held, self.socket.is_connected());
-        self.socket.set_wanted(self.schedule.is_unheld());
+                .record_page(events, is_done, held, self.handles.socket.is_connected());
+        self.handles.socket.set_wanted(self.schedule.is_unheld());
         if stands {
             tracing::warn!(events, "the backend's page did not move the cursor");
-            wait = wait.max(self.settings.poll.active_interval);
+            wait = wait.max(self.handles.settings.poll.active_interval);
         } else {
             wait = match page.next {
                 NextPoll::Pushed => Duration::ZERO,
@@ -193,7 +165,7 @@ impl Intake {
                 "the backend answers again after {}",
                 describe_outage(outage)
             );
-            self.outbox.end_failure_waits();
+            self.handles.outbox.end_failure_waits();
         }
         self.is_drained = is_done;
         if self.mode == RunMode::UntilStopped || !is_done {
@@ -209,7 +181,7 @@ impl Intake {
             return Err(error.into());
         }
         tracing::error!(%error, "a page of requests could not be accepted; it will be asked for again");
-        self.schedule_poll(self.settings.waits.retry.1);
+        self.schedule_poll(self.handles.settings.waits.retry.1);
         Ok(())
     }
 
@@ -219,7 +191,7 @@ impl Intake {
         error: BackendError,
     ) -> Result<(), RunnerError> {
         self.is_polling = false;
-        self.health.record_poll_failure();
+        self.handles.health.record_poll_failure();
         if error.refusal_code() == Some("INVALID_ARGUMENT") && self.cursor.is_some() {
             return self.restart_without_cursor(&error).await;
         }
@@ -246,7 +218,8 @@ impl Intake {
         if wait.is_zero() {
             self.poll();
         } else {
-            self.liveness.expect_within(LivenessTask::Poll, wait);
+            let liveness = &self.handles.liveness;
+            liveness.expect_within(LivenessTask::Poll, wait);
             self.poll_at = Some(Instant::now() + wait);
         }
     }
@@ -269,35 +242,39 @@ impl Intake {
         let wait = if unheld {
             Duration::ZERO
         } else {
-            self.settings.poll.hold
+            self.handles.settings.poll.hold
         };
+        let handles = Arc::clone(&self.handles);
         // The longest case: the poll is made, refused, and made again after a session was opened.
-        self.liveness
-            .expect_within(LivenessTask::Poll, wait * 2 + Duration::from_mins(1));
-        let mut woken = self.machine_wakes.subscribe();
-        let (sessions, background, waker) = (
-            Arc::clone(&self.sessions),
-            self.background.clone(),
-            self.waker.clone(),
-        );
-        self.background.spawn(async move {
-            let asked = Instant::now();
+        let longest = wait * 2 + Duration::from_mins(1);
+        handles.liveness.expect_within(LivenessTask::Poll, longest);
+        let mut woken = handles.machine_wakes.subscribe();
+        self.handles.background.spawn(async move {
+            let (asked, sessions) = (Instant::now(), Arc::clone(&handles.sessions));
             let poll = async move {
                 punie_core::failpoint::reach("poll");
-                sessions.with_session(|| sessions.backend_client().poll_events(cursor.as_deref(), page, wait)).await
+                sessions
+                    .with_session(|| {
+                        sessions
+                            .backend_client()
+                            .poll_events(cursor.as_deref(), page, wait)
+                    })
+                    .await
             };
             tokio::select! {
-                polled = background.call_in_task(poll) => waker.wake(WakeEvent::Polled(number, polled, asked.elapsed())),
+                polled = handles.background.call_in_task(poll) => {
+                    handles.waker.wake(WakeEvent::Polled(number, polled, asked.elapsed()));
+                }
                 // The loop polls again after a sleep.
                 _ = woken.changed() => {}
-                () = background.phases.stopping.cancelled() => {}
+                () = handles.phases.stopping.cancelled() => {}
             }
         });
     }
 
     /// Schedules another check of the disk space.
     pub(super) fn recheck_disk_later(&mut self) {
-        self.schedule_poll(self.settings.waits.retry.1.min(DISK_CHECK_INTERVAL));
+        self.schedule_poll(self.handles.settings.waits.retry.1.min(DISK_CHECK_INTERVAL));
     }
 
     /// Starts the poll that is due.
@@ -318,7 +295,7 @@ impl Intake {
 
     /// Handles a wake-up from the backend.
     pub(super) fn handle_push(&mut self) {
-        self.socket.clear_queued();
+        self.handles.socket.clear_queued();
         self.apply_push();
     }
 
@@ -341,7 +318,7 @@ impl Intake {
 
     /// Handles the end of a poll with this many events: rates its wake-up, and handles one that came meanwhile.
     fn finish_poll(&mut self, events: usize) {
-        let longest = self.settings.poll.active_interval;
+        let longest = self.handles.settings.poll.active_interval;
         let pushed = &mut self.pushed;
         if events > 0 {
             (pushed.empty_wakeups, pushed.not_before) = (0, None);

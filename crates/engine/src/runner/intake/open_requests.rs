@@ -2,14 +2,13 @@
 //! then the bodies of those that the journal does not know, a page at a time.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Intake, RunMode, check_permanent_failure};
 use crate::backend::{Backend as _, BackendError, OfferedEvent, RecoveryAction};
 use crate::journal::OfferOutcome;
-use crate::runner::backoff::{RetryBudget, RetryIntervals};
+use crate::runner::backoff::RetryIntervals;
 use crate::runner::error::RunnerError;
 use crate::runner::wake_event::WakeEvent;
 use punie_core::ids::RequestId;
@@ -28,8 +27,7 @@ pub(super) struct OpenRequests {
 }
 
 impl OpenRequests {
-    pub(super) fn new(retry: (Duration, Duration), budget: &Arc<RetryBudget>) -> Self {
-        let retry = RetryIntervals::new(retry).with_budget(budget);
+    pub(super) fn new(retry: RetryIntervals) -> Self {
         Self {
             unknown: Vec::new(),
             is_listed: false,
@@ -47,20 +45,19 @@ impl OpenRequests {
 impl Intake {
     /// Requests the ids; the answer wakes the loop.
     pub fn request_open_list(&self) {
-        let (sessions, background, waker) = (
-            Arc::clone(&self.sessions),
-            self.background.clone(),
-            self.waker.clone(),
-        );
-        self.background.spawn(async move {
+        let handles = Arc::clone(&self.handles);
+        self.handles.background.spawn(async move {
+            let sessions = Arc::clone(&handles.sessions);
             let list = async move {
                 sessions
                     .with_session(|| sessions.backend_client().list_open_requests())
                     .await
             };
             tokio::select! {
-                open = background.call_in_task(list) => waker.wake(WakeEvent::OpenListed(open)),
-                () = background.phases.stopping.cancelled() => {}
+                open = handles.background.call_in_task(list) => {
+                    handles.waker.wake(WakeEvent::OpenListed(open));
+                }
+                () = handles.phases.stopping.cancelled() => {}
             }
         });
     }
@@ -103,12 +100,9 @@ impl Intake {
             .unknown
             .split_off(self.open.unknown.len().min(BODIES_PER_FETCH));
         let ids = std::mem::replace(&mut self.open.unknown, rest);
-        let (sessions, background, waker) = (
-            Arc::clone(&self.sessions),
-            self.background.clone(),
-            self.waker.clone(),
-        );
-        self.background.spawn(async move {
+        let handles = Arc::clone(&self.handles);
+        self.handles.background.spawn(async move {
+            let sessions = Arc::clone(&handles.sessions);
             let fetch = async move {
                 let mut open = sessions
                     .with_session(|| sessions.backend_client().fetch_open_requests(&ids))
@@ -127,8 +121,10 @@ impl Intake {
                 Ok(open)
             };
             tokio::select! {
-                open = background.call_in_task(fetch) => waker.wake(WakeEvent::OpenListed(open)),
-                () = background.phases.stopping.cancelled() => {}
+                open = handles.background.call_in_task(fetch) => {
+                    handles.waker.wake(WakeEvent::OpenListed(open));
+                }
+                () = handles.phases.stopping.cancelled() => {}
             }
         });
     }
@@ -146,11 +142,11 @@ impl Intake {
             (self.mode, is_long, error.recovery_action())
         {
             let wait = self.open.retry.delay_after(pause);
-            let (waker, stopping) = (self.waker.clone(), self.background.phases.stopping.clone());
-            let next_look = self.background.spawn(async move {
+            let handles = Arc::clone(&self.handles);
+            let next_look = self.handles.background.spawn(async move {
                 tokio::select! {
-                    () = tokio::time::sleep(wait) => waker.wake(WakeEvent::ListOpenDue),
-                    () = stopping.cancelled() => {}
+                    () = tokio::time::sleep(wait) => handles.waker.wake(WakeEvent::ListOpenDue),
+                    () = handles.phases.stopping.cancelled() => {}
                 }
             });
             self.open.next_listing = Some(AbortOnDropHandle::new(next_look));

@@ -7,17 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::health::HealthState;
-use crate::runner::background::ShutdownPhases;
-use crate::runner::call_audit::CallAudit;
-use crate::runner::coalesced_timer::CoalescedTimer;
+use crate::runner::handles::Handles;
 use crate::runner::parts::BackgroundCommands;
 use crate::runner::tool_threads::run_on_blocking_thread;
 use punie_home::CanaryFile;
-use punie_text::redact::Redactor;
 use punie_tool::ToolError;
 use punie_tool::request::ErrorCode;
 
@@ -30,15 +25,9 @@ const MAX_ERROR_CHARS: usize = 200;
 
 /// Makes the attempts.
 pub(in crate::runner) struct Canary {
+    pub handles: Arc<Handles>,
     pub file: CanaryFile,
     pub commands: Arc<dyn BackgroundCommands>,
-    pub state: Arc<HealthState>,
-    pub audit: CallAudit,
-    pub redactor: Redactor,
-    pub timer: Arc<CoalescedTimer>,
-    /// Signalled when a heartbeat has news.
-    pub heartbeat_soon: Arc<Notify>,
-    pub phases: ShutdownPhases,
 }
 
 /// The result of one attempt.
@@ -84,18 +73,19 @@ impl CanaryReport {
 
 /// Makes the attempts until the runner is over.
 pub(in crate::runner) async fn run_canary(canary: Arc<Canary>) {
+    let handles = &canary.handles;
     let attempts = async {
         // Its self-test comes before the first command.
-        canary.audit.confinement.when_proven().await;
+        handles.audit.confinement.when_proven().await;
         loop {
             let report = canary.make_attempts().await;
             canary.record_report(report);
-            canary.timer.wait_for_check(CANARY_INTERVAL).await;
+            handles.timer.wait_for_check(CANARY_INTERVAL).await;
         }
     };
     tokio::select! {
         () = attempts => {}
-        () = canary.phases.over.cancelled() => {}
+        () = handles.phases.over.cancelled() => {}
     }
 }
 
@@ -114,7 +104,7 @@ impl Canary {
                 ("write", self.attempt_with_file(write)),
                 ("exec", self.attempt_with_command(command)),
             ],
-            at_ms: self.audit.clock.now_ms(),
+            at_ms: self.handles.clock.now_ms(),
         }
     }
 
@@ -141,13 +131,13 @@ impl Canary {
 
     /// Returns an error as the backend may have it.
     fn error_text(&self, error: &str) -> String {
-        let masked = self.redactor.mask(error).0;
+        let masked = self.handles.sealer.redactor.mask(error).0;
         masked.chars().take(MAX_ERROR_CHARS).collect()
     }
 
     fn record_report(&self, report: CanaryReport) {
         let failures = report.describe_failures();
-        if !self.state.set_canary(report) {
+        if !self.handles.health.set_canary(report) {
             return;
         }
         if failures.is_empty() {
@@ -155,6 +145,6 @@ impl Canary {
         } else {
             tracing::warn!(error = failures, "an attempt of the runner itself failed");
         }
-        self.heartbeat_soon.notify_one();
+        self.handles.heartbeat_soon.notify_one();
     }
 }

@@ -11,18 +11,12 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::{
     Backend as _, BackendError, CatalogEntry, CatalogKind, RecoveryAction, RetryDelay,
 };
-use crate::journal::Journal;
-use crate::runner::backend_client::BackendClient;
-use crate::runner::background::ShutdownPhases;
-use crate::runner::backoff::{RetryBudget, RetryIntervals};
+use crate::runner::handles::Handles;
 use crate::runner::parts::CatalogSource;
 use crate::runner::presence::published_catalog::{CatalogPage, PublishedCatalog, plan_pages};
-use crate::runner::runner_settings::RunnerSettings;
-use crate::runner::session_keeper::SessionKeeper;
 use crate::runner::tool_threads::run_on_blocking_thread;
-use punie_core::clock::Clock;
 use punie_core::ids::to_hex;
-use punie_tool::{ToolEntry, ToolRegistry};
+use punie_tool::ToolEntry;
 
 /// The delay that combines changes of tools that come together.
 const BURST_DELAY: Duration = Duration::from_millis(200);
@@ -39,14 +33,14 @@ const TOOL_KINDS: &[CatalogKind] = &[CatalogKind::Tool, CatalogKind::Plugin];
 
 /// Publishes all catalogs, then each change, until the runner is over.
 pub async fn run_publisher(publisher: Arc<CatalogPublisher>) {
+    let handles = &publisher.handles;
     let mut news = CatalogSignals {
         home: publisher.catalog.subscribe_catalog(),
-        tools: publisher.registry.subscribe_changes(),
+        tools: handles.registry.subscribe_changes(),
     };
     let mut due = ALL_KINDS;
     loop {
-        let mut retry =
-            RetryIntervals::new(publisher.settings.waits.retry).with_budget(&publisher.budget);
+        let mut retry = handles.retry_intervals();
         while let Err(error) = publisher.publish_kinds(due).await {
             tracing::debug!(%error, "the catalog could not be published now");
             let pause = match error.recovery_action() {
@@ -54,17 +48,17 @@ pub async fn run_publisher(publisher: Arc<CatalogPublisher>) {
                 // The poll finds out when the backend is back.
                 RecoveryAction::Retry(RetryDelay::Reconnect) => RetryDelay::BackOff,
                 RecoveryAction::Retry(pause) => pause,
-                _ => RetryDelay::Requested(publisher.settings.waits.slow_retry.0),
+                _ => RetryDelay::Requested(handles.settings.waits.slow_retry.0),
             };
             tokio::select! {
-                () = publisher.backend.wait_to_retry(retry.delay_after(pause)) => {}
-                () = publisher.phases.over.cancelled() => return,
+                () = handles.backend.wait_to_retry(retry.delay_after(pause)) => {}
+                () = handles.phases.over.cancelled() => return,
             }
         }
         publisher.published.cancel();
         due = tokio::select! {
             due = news.next() => due,
-            () = publisher.phases.over.cancelled() => return,
+            () = handles.phases.over.cancelled() => return,
         };
     }
 }
@@ -104,15 +98,8 @@ impl CatalogSignals {
 
 /// Publishes the catalogs of tools, skills, agents and plugins.
 pub(in crate::runner) struct CatalogPublisher {
-    pub registry: Arc<ToolRegistry>,
+    pub handles: Arc<Handles>,
     pub catalog: Arc<dyn CatalogSource>,
-    pub journal: Journal,
-    pub backend: Arc<BackendClient>,
-    pub sessions: Arc<SessionKeeper>,
-    pub settings: RunnerSettings,
-    pub clock: Clock,
-    pub budget: Arc<RetryBudget>,
-    pub phases: ShutdownPhases,
     /// Cancelled once the catalogs were offered to the backend.
     pub published: CancellationToken,
 }
@@ -138,12 +125,9 @@ impl CatalogPublisher {
             }
         }
         failure?;
-        let offered = self
-            .registry
-            .callable_entries()
-            .iter()
-            .filter(|entry| entry.tool_spec().offered)
-            .count();
+        let tools = self.handles.registry.callable_entries();
+        let offered = tools.iter().filter(|entry| entry.tool_spec().offered);
+        let offered = offered.count();
         tracing::info!(tools = offered, "the catalog is published");
         Ok(())
     }
@@ -155,7 +139,7 @@ impl CatalogPublisher {
         items: &[CatalogEntry],
     ) -> Result<(), BackendError> {
         let mut published = self.read_published(kind).await;
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.handles.clock.now_ms();
         if let Some(published) = &mut published {
             let age = u64::try_from(now_ms - published.at_ms);
             if !age.is_ok_and(|age| Duration::from_millis(age) < PUBLISHED_FOR) {
@@ -235,25 +219,22 @@ impl CatalogPublisher {
         page: &CatalogPage,
     ) -> Result<(), BackendError> {
         let (complete, items) = (page.is_complete, &page.items);
-        self.sessions
-            .with_session(|| {
-                self.backend
-                    .publish_catalog(kind, revision, complete, items)
-            })
-            .await
+        let backend = &self.handles.backend;
+        let publish = || backend.publish_catalog(kind, revision, complete, items);
+        self.handles.sessions.with_session(publish).await
     }
 
     /// Returns the entries that this backend accepted. One of an earlier version of the program cannot be read.
     async fn read_published(&self, kind: CatalogKind) -> Option<PublishedCatalog> {
-        let stored = self
-            .journal
-            .read_blocking(move |reader| reader.read_fact(published_key(kind)));
+        let journal = &self.handles.journal;
+        let stored = journal.read_blocking(move |reader| reader.read_fact(published_key(kind)));
         serde_json::from_str(&stored.await.ok()??).ok()
     }
 
     async fn store_published(&self, kind: CatalogKind, record: &PublishedCatalog) {
         let fact = serde_json::to_string(record).expect("texts and numbers are always JSON");
-        if let Err(error) = self.journal.store_fact(published_key(kind), fact).await {
+        let journal = &self.handles.journal;
+        if let Err(error) = journal.store_fact(published_key(kind), fact).await {
             tracing::warn!(%error, "what was published is not written down, and is published again");
         }
     }
@@ -261,13 +242,14 @@ impl CatalogPublisher {
     /// Returns a revision later than all before it, even if the clock went back: the backend ignores an older one.
     async fn next_revision(&self) -> u64 {
         const KEY: &str = "catalog_revision";
-        let now = u64::try_from(self.clock.now_ms()).unwrap_or(0);
-        let stored = self.journal.read_blocking(|reader| reader.read_fact(KEY));
+        let (clock, journal) = (&self.handles.clock, &self.handles.journal);
+        let now = u64::try_from(clock.now_ms()).unwrap_or(0);
+        let stored = journal.read_blocking(|reader| reader.read_fact(KEY));
         let last = stored.await.ok().flatten();
         let revision = last
             .and_then(|last| last.parse::<u64>().ok())
             .map_or(now, |last| now.max(last + 1));
-        if let Err(error) = self.journal.store_fact(KEY, revision.to_string()).await {
+        if let Err(error) = journal.store_fact(KEY, revision.to_string()).await {
             tracing::warn!(%error, "the catalog's revision could not be kept");
         }
         revision
@@ -282,12 +264,9 @@ impl CatalogPublisher {
                 body,
             }
         };
-        self.registry
-            .callable_entries()
-            .iter()
-            .filter(|entry| entry.tool_spec().offered)
-            .map(item)
-            .collect()
+        let tools = self.handles.registry.callable_entries();
+        let offered = tools.iter().filter(|entry| entry.tool_spec().offered);
+        offered.map(item).collect()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The runner's health: its current problems, in the words of heartbeats and `status`, and the time of the last poll.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -9,12 +8,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::canary::CanaryReport;
-use crate::audit::AuditLog;
 use crate::backend::ConnectionProblem;
-use crate::journal::Journal;
-use crate::runner::backend_client::BackendClient;
-use crate::runner::call_pause::CallPause;
-use crate::runner::server_clock::ServerClock;
+use crate::runner::handles::Handles;
 use punie_home::command_to_type;
 
 /// The age of the journal's last poll time from which a heartbeat updates it; a heartbeat writes to the journal
@@ -150,23 +145,13 @@ fn describe_canary(report: Option<&CanaryReport>) -> String {
         .unwrap_or_default()
 }
 
-/// Reports the runner's health to the journal, for `status`, and in heartbeats.
-pub(in crate::runner) struct HealthReport {
-    pub state: Arc<HealthState>,
-    pub backend: Arc<BackendClient>,
-    pub server_clock: ServerClock,
-    pub pause: Arc<CallPause>,
-    pub audit: AuditLog,
-    pub journal: Journal,
-}
-
-impl HealthReport {
+impl Handles {
     /// Returns the current problems as stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`,
     /// `audit` (its rows cannot be written), `other_process` (a copy of this home is running), `protected_paths`
     /// (a change of one was put back, and the owner has not acknowledged it), `canary` (the runner's own attempt to read,
     /// write or run a command failed).
     pub fn current_problems(&self) -> Vec<&'static str> {
-        let state = &self.state;
+        let state = &self.health;
         [
             (state.disk.load(Ordering::Relaxed), "disk"),
             (
@@ -177,7 +162,10 @@ impl HealthReport {
             (self.pause.is_paused(), "paused"),
             (self.pause.is_safe_mode(), "safe_mode"),
             // A full disk is reported already.
-            (self.audit.is_failing() && !state.is_disk_full(), "audit"),
+            (
+                self.audit.log.is_failing() && !state.is_disk_full(),
+                "audit",
+            ),
             (state.other_process.load(Ordering::Relaxed), "other_process"),
             (self.pause.has_notices(), "protected_paths"),
             (
@@ -190,12 +178,13 @@ impl HealthReport {
         .collect()
     }
 
-    /// Stores changes in the journal for `status`, which runs in another process.
-    pub async fn record(&self) {
+    /// Stores changes of the health in the journal for `status`, which runs in another process.
+    pub async fn record_health(&self) {
+        let state = &self.health;
         let problems = self.current_problems().join(",");
-        let canary = describe_canary(self.state.canary.lock().as_ref());
-        let polled_ms = self.state.polled_ms.load(Ordering::Relaxed);
-        let before = self.state.recorded.lock().clone();
+        let canary = describe_canary(state.canary.lock().as_ref());
+        let polled_ms = state.polled_ms.load(Ordering::Relaxed);
+        let before = state.recorded.lock().clone();
         let mut news = Vec::new();
         if before.canary != canary {
             news.push(("canary", canary.clone()));
@@ -214,7 +203,7 @@ impl HealthReport {
                 return;
             }
         }
-        let mut noted = self.state.recorded.lock();
+        let mut noted = state.recorded.lock();
         (noted.problems, noted.canary) = (Some(problems), canary);
         if told {
             noted.polled_ms = polled_ms;
@@ -224,8 +213,8 @@ impl HealthReport {
     /// Returns the time of the last successful poll, to be stored with another write; `None` if the journal has a
     /// recent one.
     pub fn take_poll_to_record(&self) -> Option<i64> {
-        let polled = self.state.polled_ms.load(Ordering::Relaxed);
-        let mut noted = self.state.recorded.lock();
+        let polled = self.health.polled_ms.load(Ordering::Relaxed);
+        let mut noted = self.health.recorded.lock();
         is_record_due(noted.polled_ms, polled, RECORD_WITH_HEARTBEAT).then(|| {
             noted.polled_ms = polled;
             polled

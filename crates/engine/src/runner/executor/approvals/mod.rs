@@ -20,17 +20,16 @@ use crate::runner::backend_client::BackendClient;
 use crate::runner::background::ShutdownPhases;
 use crate::runner::backoff::RetryBudget;
 use crate::runner::call_audit::Clearance;
+use crate::runner::handles::Handles;
 use crate::runner::runner_settings::RunnerSettings;
 use crate::runner::server_clock::ServerClock;
 use crate::runner::session_keeper::SessionKeeper;
 use crate::runner::wake_event::LoopWaker;
 use crate::runner::wake_signal::MachineWakeSignal;
-use memory::AnswerScope;
-pub(in crate::runner) use memory::ApprovalMemory;
+use memory::{AnswerScope, ApprovalMemory};
 use open_question::{DeviceQuestion, LanePlaceRelease};
-use punie_core::clock::Clock;
 use punie_core::ids::RequestId;
-use punie_home::OpenQuestion;
+use punie_home::{ApprovalQuestions, OpenQuestion, SupervisionStore};
 use punie_text::redact::Redactor;
 use punie_tool::ApprovalSubject;
 use punie_tool::request::{ToolEffect, ToolRequest};
@@ -64,24 +63,45 @@ fn last_answer_ms(now_ms: f64, deadline_ms: f64) -> f64 {
     deadline_ms - (left / 2.0).min(TIME_TO_RUN_MS)
 }
 
-/// Asks people about calls, and stores their answers.
+/// Asks people about calls, and stores their answers. It does not hold [`Handles`]: the tools keep it, by
+/// [`punie_home::RunnerPeople`], after the runner has ended.
 pub(in crate::runner) struct ApprovalService {
-    pub memory: ApprovalMemory,
-    pub journal: Journal,
     pub stopped: StoppedConversations,
-    pub backend: Arc<BackendClient>,
-    pub sessions: Arc<SessionKeeper>,
-    pub redactor: Redactor,
-    pub settings: RunnerSettings,
-    pub clock: Clock,
-    pub server_clock: ServerClock,
-    pub budget: Arc<RetryBudget>,
-    pub waker: LoopWaker,
-    pub machine_wakes: MachineWakeSignal,
-    pub phases: ShutdownPhases,
+    memory: ApprovalMemory,
+    journal: Journal,
+    backend: Arc<BackendClient>,
+    sessions: Arc<SessionKeeper>,
+    redactor: Redactor,
+    settings: RunnerSettings,
+    server_clock: ServerClock,
+    budget: Arc<RetryBudget>,
+    waker: LoopWaker,
+    machine_wakes: MachineWakeSignal,
+    phases: ShutdownPhases,
 }
 
 impl ApprovalService {
+    /// Creates the service. Questions that an earlier process left open are closed.
+    pub fn new(handles: &Handles, open: ApprovalQuestions, supervision: SupervisionStore) -> Self {
+        Self {
+            stopped: StoppedConversations {
+                supervision,
+                registry: Arc::clone(&handles.registry),
+            },
+            memory: ApprovalMemory::new(open, handles.server_clock.expiry()),
+            journal: handles.journal.clone(),
+            backend: Arc::clone(&handles.backend),
+            sessions: Arc::clone(&handles.sessions),
+            redactor: handles.sealer.redactor.clone(),
+            settings: handles.settings.clone(),
+            server_clock: handles.server_clock.clone(),
+            budget: Arc::clone(&handles.budget),
+            waker: handles.waker.clone(),
+            machine_wakes: handles.machine_wakes.clone(),
+            phases: handles.phases.clone(),
+        }
+    }
+
     /// Waits until a person allows a call. A call that only the editor's person is asked about is not shown to the
     /// caller's side.
     pub async fn wait_for_approval(
@@ -197,7 +217,7 @@ impl ApprovalService {
     }
 
     async fn record_step(&self, id: &RequestId, kind: &'static str, detail: String) {
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.server_clock.local().now_ms();
         let recorded = self.journal.record_incident(id, kind, Some(detail), now_ms);
         if let Err(error) = recorded.await {
             tracing::warn!(request.id = %id, %error, "a step of the approval is missing in the history");
@@ -292,7 +312,7 @@ impl ApprovalService {
         question: &RemoteQuestion,
         text: QuestionText,
     ) -> DeviceQuestion {
-        let asked_at_ms = self.clock.now_ms();
+        let asked_at_ms = self.server_clock.local().now_ms();
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds since 1970")]
         let left_ms = (question.expires_at_ms - self.server_clock.now_ms()) as i64;
         let open = OpenQuestion {
