@@ -146,22 +146,6 @@ impl FileClient for EditorOverlay {
         }
     }
 
-    fn stage_file<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        write: Box<dyn PreparedWrite>,
-    ) -> ToolFuture<'a, Box<dyn PreparedWrite>> {
-        self.files.stage_file(cx, write)
-    }
-
-    fn place_file<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        write: Box<dyn PreparedWrite>,
-    ) -> ToolFuture<'a, WriteReport> {
-        self.files.place_file(cx, write)
-    }
-
     fn load_file<'a>(
         &'a self,
         cx: &'a ToolContext,

@@ -50,18 +50,6 @@ pub trait FileClient: Send + Sync + 'static {
         cx: &'a ToolContext,
         request: WriteTextFile,
     ) -> ToolFuture<'a, Box<dyn PreparedWrite>>;
-    /// Writes the content of a prepared and declared write beside its file.
-    fn stage_file<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        write: Box<dyn PreparedWrite>,
-    ) -> ToolFuture<'a, Box<dyn PreparedWrite>>;
-    /// Replaces the file with staged content. Fails with `stale`.
-    fn place_file<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        write: Box<dyn PreparedWrite>,
-    ) -> ToolFuture<'a, WriteReport>;
 
     /// Loads a whole file's bytes, for editing. Fails like `read_text_file`, and with `too_large` above `max_bytes`.
     fn load_file<'a>(

@@ -279,22 +279,6 @@ impl FileClient for StagedFileClient {
         })
     }
 
-    fn stage_file<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        write: Box<dyn PreparedWrite>,
-    ) -> ToolFuture<'a, Box<dyn PreparedWrite>> {
-        self.inner.stage_file(cx, write)
-    }
-
-    fn place_file<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        write: Box<dyn PreparedWrite>,
-    ) -> ToolFuture<'a, WriteReport> {
-        self.inner.place_file(cx, write)
-    }
-
     fn load_file<'a>(
         &'a self,
         cx: &'a ToolContext,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use punie_core::ids::RequestId;
 use punie_host::files::{NewContent, WritePrecondition, WriteTextFile};
-use punie_host::local::local_files::LocalFiles;
+use punie_host::local::local_files::{LocalFiles, place_staged_write, stage_prepared_write};
 use punie_host::{FileClient, RawPath};
 use punie_tool::ToolContext;
 use serde_json::json;
@@ -229,8 +229,7 @@ async fn h25_a_parent_replaced_by_a_link_before_the_renaming_keeps_the_write_ins
             executable: None,
         };
         let prepared = client.prepare_file(&cx, request).await.expect("checked");
-        let staged = client
-            .stage_file(&cx, prepared)
+        let staged = stage_prepared_write(&cx, prepared)
             .await
             .expect("the temporary file is there");
         let beside: Vec<_> = fs::read_dir(bench.root.join("d")).expect("there").collect();
@@ -241,8 +240,7 @@ async fn h25_a_parent_replaced_by_a_link_before_the_renaming_keeps_the_write_ins
         );
         fs::rename(bench.root.join("d"), bench.root.join("moved")).expect("moved");
         symlink(&bench.outside, bench.root.join("d")).expect("a link");
-        client
-            .place_file(&cx, staged)
+        place_staged_write(&cx, staged)
             .await
             .expect("placed where it was staged");
         assert_eq!(bench.get(&format!("moved/{name}")), "written\n");

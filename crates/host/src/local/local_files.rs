@@ -69,22 +69,6 @@ impl FileClient for LocalFiles {
         })
     }
 
-    fn stage_file<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        mut write: Box<dyn PreparedWrite>,
-    ) -> ToolFuture<'a, Box<dyn PreparedWrite>> {
-        run_file_work(cx, move |_| write.stage_content().map(|()| write))
-    }
-
-    fn place_file<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        write: Box<dyn PreparedWrite>,
-    ) -> ToolFuture<'a, WriteReport> {
-        run_file_work(cx, move |_| write.place_content())
-    }
-
     fn load_file<'a>(
         &'a self,
         cx: &'a ToolContext,
@@ -181,6 +165,22 @@ pub fn run_prepared_write(
 ) -> ToolFuture<'_, WriteReport> {
     let making = WriteRunner::from_context(cx);
     run_file_work(cx, move |_| making.execute(write))
+}
+
+/// Writes the content of a prepared and declared write beside its file.
+pub fn stage_prepared_write(
+    cx: &ToolContext,
+    mut write: Box<dyn PreparedWrite>,
+) -> ToolFuture<'_, Box<dyn PreparedWrite>> {
+    run_file_work(cx, move |_| write.stage_content().map(|()| write))
+}
+
+/// Replaces the file with staged content. Fails with `stale`.
+pub fn place_staged_write(
+    cx: &ToolContext,
+    write: Box<dyn PreparedWrite>,
+) -> ToolFuture<'_, WriteReport> {
+    run_file_work(cx, move |_| write.place_content())
 }
 
 /// Reads a window of a text in memory, as if it were a file on disk.

@@ -9,6 +9,7 @@ use super::commit_step::{CommitStep, FileRename, prepare_commit_step};
 use super::plan::{PlannedAction, PlannedChange};
 use crate::file::FileDeps;
 use punie_host::files::{LoadedFile, MoveFile, RemoveFile, STAGED_WARNING, WritePrecondition};
+use punie_host::local::local_files::{place_staged_write, stage_prepared_write};
 use punie_host::{RawPath, WorkspacePath};
 use punie_tool::{CallIntent, FileChange, ToolContext, ToolError, UnrecordedIntents};
 
@@ -97,7 +98,7 @@ impl PatchCommit {
             };
             let folders = self.missing_folders(&change.path);
             let is_announced = matches!(write.next_intent(), Some(CallIntent::Beside { .. }));
-            let staged = self.deps.client.stage_file(&self.cx, write).await;
+            let staged = stage_prepared_write(&self.cx, write).await;
             self.folders.splice(0..0, folders);
             match staged {
                 Ok(write) => {
@@ -170,7 +171,7 @@ impl PatchCommit {
         let loaded = change.loaded.as_ref().map(LoadedFile::bytes_sha256);
         let (mut before, mut after) = (loaded.clone(), loaded);
         if let Some(write) = step.write {
-            let written = self.deps.client.place_file(&self.cx, write).await?;
+            let written = place_staged_write(&self.cx, write).await?;
             committed.source = committed.source.take().or(written.by.label());
             for warning in written.warnings {
                 committed.add_warning(warning);

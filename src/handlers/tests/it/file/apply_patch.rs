@@ -13,7 +13,7 @@ use punie_host::files::{
 use punie_host::local::local_files::LocalFiles;
 use punie_host::prepared_write::PreparedWrite;
 use punie_host::{FileClient, ToolFuture, WorkspacePath};
-use punie_tool::{ErrorCode, ToolContext, ToolError};
+use punie_tool::{CallIntent, ErrorCode, ToolContext, ToolError};
 use serde_json::json;
 
 use super::Bench;
@@ -443,22 +443,13 @@ async fn a_cancelled_call_changes_nothing() {
     assert_eq!(bench.tree(), before);
 }
 
-/// A client of this machine that asks before each change, by its number, whether the disk lets it be made.
-struct Watched<F> {
-    files: LocalFiles,
+/// Decides about each change, by its number, whether the disk lets it be made.
+struct ChangeWatch<F> {
     changes: AtomicUsize,
     each: F,
 }
 
-impl<F: Fn(usize) -> bool> Watched<F> {
-    fn by(each: F) -> Arc<Self> {
-        Arc::new(Self {
-            files: LocalFiles::new(),
-            changes: AtomicUsize::new(0),
-            each,
-        })
-    }
-
+impl<F: Fn(usize) -> bool> ChangeWatch<F> {
     fn allowed(&self) -> Result<(), ToolError> {
         let change = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
         if (self.each)(change) {
@@ -468,6 +459,44 @@ impl<F: Fn(usize) -> bool> Watched<F> {
             ErrorCode::Io,
             format!("no space left at change {change}"),
         ))
+    }
+}
+
+struct WatchedWrite<F> {
+    write: Box<dyn PreparedWrite>,
+    watch: Arc<ChangeWatch<F>>,
+}
+
+impl<F: Fn(usize) -> bool + Send + Sync + 'static> PreparedWrite for WatchedWrite<F> {
+    fn next_intent(&self) -> Option<CallIntent> {
+        self.write.next_intent()
+    }
+
+    fn stage_content(&mut self) -> Result<(), ToolError> {
+        self.write.stage_content()
+    }
+
+    fn place_content(self: Box<Self>) -> Result<WriteReport, ToolError> {
+        self.watch.allowed()?;
+        self.write.place_content()
+    }
+}
+
+/// A client of this machine that asks before each change.
+struct Watched<F> {
+    files: LocalFiles,
+    watch: Arc<ChangeWatch<F>>,
+}
+
+impl<F: Fn(usize) -> bool> Watched<F> {
+    fn by(each: F) -> Arc<Self> {
+        Arc::new(Self {
+            files: LocalFiles::new(),
+            watch: Arc::new(ChangeWatch {
+                changes: AtomicUsize::new(0),
+                each,
+            }),
+        })
     }
 }
 
@@ -484,7 +513,7 @@ impl<F: Fn(usize) -> bool + Send + Sync + 'static> FileClient for Watched<F> {
         cx: &'a ToolContext,
         request: WriteTextFile,
     ) -> ToolFuture<'a, WriteReport> {
-        match self.allowed() {
+        match self.watch.allowed() {
             Ok(()) => self.files.write_text_file(cx, request),
             Err(fault) => Box::pin(async { Err(fault) }),
         }
@@ -494,24 +523,11 @@ impl<F: Fn(usize) -> bool + Send + Sync + 'static> FileClient for Watched<F> {
         cx: &'a ToolContext,
         request: WriteTextFile,
     ) -> ToolFuture<'a, Box<dyn PreparedWrite>> {
-        self.files.prepare_file(cx, request)
-    }
-    fn stage_file<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        write: Box<dyn PreparedWrite>,
-    ) -> ToolFuture<'a, Box<dyn PreparedWrite>> {
-        self.files.stage_file(cx, write)
-    }
-    fn place_file<'a>(
-        &'a self,
-        cx: &'a ToolContext,
-        write: Box<dyn PreparedWrite>,
-    ) -> ToolFuture<'a, WriteReport> {
-        match self.allowed() {
-            Ok(()) => self.files.place_file(cx, write),
-            Err(fault) => Box::pin(async { Err(fault) }),
-        }
+        Box::pin(async move {
+            let write = self.files.prepare_file(cx, request).await?;
+            let watch = Arc::clone(&self.watch);
+            Ok(Box::new(WatchedWrite { write, watch }) as Box<dyn PreparedWrite>)
+        })
     }
     fn load_file<'a>(
         &'a self,
@@ -522,13 +538,13 @@ impl<F: Fn(usize) -> bool + Send + Sync + 'static> FileClient for Watched<F> {
         self.files.load_file(cx, path, max)
     }
     fn remove_file<'a>(&'a self, cx: &'a ToolContext, request: RemoveFile) -> ToolFuture<'a, ()> {
-        match self.allowed() {
+        match self.watch.allowed() {
             Ok(()) => self.files.remove_file(cx, request),
             Err(fault) => Box::pin(async { Err(fault) }),
         }
     }
     fn move_file<'a>(&'a self, cx: &'a ToolContext, request: MoveFile) -> ToolFuture<'a, ()> {
-        match self.allowed() {
+        match self.watch.allowed() {
             Ok(()) => self.files.move_file(cx, request),
             Err(fault) => Box::pin(async { Err(fault) }),
         }
