@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::device::{IdentitySigner, StoredToken};
 use crate::cli::exit::{self, Exit};
 use crate::config::{BackendKind, Config, ProxyVariables, ValueOrigin};
 use punie_core::ids::{DeviceId, ProcessId};
 use punie_engine::backend::{
-    Backend, BackendError, BadUrl, ConnectionProblem, ConvexBackend, HttpFunctions, ProxyRules,
-    TokenSource, TransportOptions, WebSocketBackend, WebSocketOptions,
+    Backend, BackendError, BadUrl, ConnectionProblem, ConvexBackend, DeviceCredentials,
+    HttpFunctions, ProxyRules, TokenSource, TransportOptions, WebSocketBackend, WebSocketOptions,
 };
 use punie_engine::journal::BackendIdentity;
 use punie_home::{BackendTokens, DeviceIdentity, Home, TokenName, command_to_type};
@@ -249,14 +248,36 @@ pub fn convex_backend(
     redactor: &Redactor,
     pairing_code: Option<String>,
 ) -> anyhow::Result<ConvexBackend> {
-    let token = StoredToken::new(backend_tokens(config, home)?, redactor.clone());
+    let credentials = DeviceCredentials {
+        identity,
+        name: host_name(),
+        tokens: backend_tokens(config, home)?,
+        redactor: redactor.clone(),
+    };
     Ok(ConvexBackend::new(
         http_functions(config)?,
-        Arc::new(IdentitySigner::new(identity)),
-        Arc::new(token),
+        credentials,
         pairing_code,
         config.limits.lease,
     ))
+}
+
+#[cfg(unix)]
+fn host_name() -> String {
+    let name = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    if name.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        name.chars().take(100).collect()
+    }
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::consts::OS.to_owned()
 }
 
 /// Builds the client of the backend's functions, for either side.

@@ -7,7 +7,6 @@ mod background_commands;
 mod bridges;
 mod configured_servers;
 mod confinement_setup;
-mod device;
 mod home_catalog;
 mod host;
 mod in_force;

@@ -26,7 +26,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("dev-backend", &[]),
     ("audit", &[]),
     ("journal", &["tool"]),
-    ("backend", &["text", "tool"]),
+    ("backend", &["home", "text", "tool"]),
     ("bridges", &["home", "host", "policy", "text"]),
     ("config", &["sandbox", "text"]),
     ("service", &[]),

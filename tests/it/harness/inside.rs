@@ -1,15 +1,13 @@
 //! A runner in this process with tools that no device has, for faults that no real tool should have.
 
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use punie_core::clock::ExpiryClock;
-use punie_core::ids::{DeviceId, LeaseId, RequestId};
+use punie_core::ids::{LeaseId, RequestId};
 use punie_engine::audit::{AuditLog, AuditPaths, AuditRetention};
 use punie_engine::backend::{
-    CatalogEntry, CatalogKind, ConvexBackend, DeviceSigner, HttpFunctions, TokenStore,
-    TransportOptions,
+    CatalogEntry, CatalogKind, ConvexBackend, DeviceCredentials, HttpFunctions, TransportOptions,
 };
 use punie_engine::journal::{BackendIdentity, Journal};
 use punie_engine::runner::{
@@ -18,13 +16,13 @@ use punie_engine::runner::{
     TrialCommand, wake_channel,
 };
 use punie_home::{
-    ApprovalQuestions, CanaryFile, DeviceIdentity, Home, OwnerSwitches, RunnerPeople,
-    SupervisionStore, random_token,
+    ApprovalQuestions, BackendTokens, CanaryFile, DeviceIdentity, Home, OwnerSwitches,
+    RunnerPeople, SupervisionStore,
 };
 use punie_host::local::confinement::Confinement;
 use punie_host::permission::PermissionGate;
 use punie_text::output::OutputStore;
-use punie_text::redact::{Redactor, Secret};
+use punie_text::redact::Redactor;
 use punie_tool::{CallIntent, IntentOutcome, NoObserver, ToolRegistry};
 use tokio::task::JoinSet;
 
@@ -118,11 +116,14 @@ impl RunnerInProcess {
         let home = Home::open_home(&setup.setting.home).expect("a home");
         let identity = DeviceIdentity::load_or_create(&home).expect("an identity");
         let functions = HttpFunctions::new(url, way).expect("an address");
-        let (signer, tokens) = (
-            Arc::new(IdentitySigner(identity)),
-            Arc::new(InMemory::default()),
-        );
-        let backend = ConvexBackend::new(functions, signer, tokens, None, Duration::from_mins(1));
+        let credentials = DeviceCredentials {
+            identity,
+            name: "inside".to_owned(),
+            // A folder of its own: every runner begins without a session.
+            tokens: BackendTokens::for_backend(&home, LeaseId::random().as_str()),
+            redactor: Redactor::default(),
+        };
+        let backend = ConvexBackend::new(functions, credentials, None, Duration::from_mins(1));
         let backend_at = BackendIdentity {
             address: url.to_owned(),
             id: None,
@@ -185,41 +186,6 @@ impl RunnerInProcess {
         self.stop.request_stop();
         let ended = self.running.join_next().await.expect("it ran");
         ended.expect("it did not panic").expect("it ended well");
-    }
-}
-
-/// Signs with the device identity of a home.
-pub struct IdentitySigner(pub DeviceIdentity);
-
-impl DeviceSigner for IdentitySigner {
-    fn device_id(&self) -> &DeviceId {
-        self.0.device_id()
-    }
-    fn signing_public_key(&self) -> String {
-        self.0.public_key_base64().to_owned()
-    }
-    fn sign_text(&self, text: &str) -> String {
-        self.0.sign_base64(text)
-    }
-    fn device_name(&self) -> String {
-        "inside".to_owned()
-    }
-}
-
-#[derive(Default)]
-struct InMemory(Mutex<Option<Secret<String>>>);
-
-impl TokenStore for InMemory {
-    fn load_token(&self) -> Option<Secret<String>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-    fn renew_token(&self) -> io::Result<Secret<String>> {
-        let token = random_token();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
-        Ok(token)
     }
 }
 

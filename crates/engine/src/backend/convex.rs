@@ -12,7 +12,7 @@ use super::device_client::{DeviceClient, check_shape};
 use super::dial::WebSocketDialer;
 use super::error::BackendError;
 use super::http::HttpFunctions;
-use super::signing_identity::{DeviceSigner, TokenStore};
+use super::signing_identity::DeviceCredentials;
 use super::{
     Backend, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply, EventPage,
     HeartbeatReply, OfferedEvent, PostOutcome, ProgressReply, RemoteAnswer, RemoteApprovals,
@@ -34,13 +34,12 @@ impl ConvexBackend {
     /// `lease` is the lifetime of a claim without renewal.
     pub fn new(
         functions: HttpFunctions,
-        signer: Arc<dyn DeviceSigner>,
-        tokens: Arc<dyn TokenStore>,
+        credentials: DeviceCredentials,
         pairing_code: Option<String>,
         lease: Duration,
     ) -> Self {
         Self {
-            device: DeviceClient::new(functions, signer, tokens, pairing_code),
+            device: DeviceClient::new(functions, credentials, pairing_code),
             wakeup_dialer: OnceLock::new(),
             lease,
         }

@@ -1,6 +1,6 @@
 //! Calls of the contract's functions as one device: its session, its signatures and their clock.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,17 +11,17 @@ use super::error::{BackendError, FunctionRefusal, RecoveryAction};
 use super::http::{FunctionKind, HttpFunctions};
 use super::signing_clock::SigningClock;
 use super::signing_identity::{
-    DeviceSigner, TokenStore, hash_token, heartbeat_signing_text, session_signing_text,
+    DeviceCredentials, hash_token, heartbeat_signing_text, session_signing_text,
 };
 use super::wire;
 use punie_core::ids::{DeviceId, ProcessId};
+use punie_home::HomeError;
 use punie_text::redact::Secret;
 
 /// A device of a deployment.
 pub(super) struct DeviceClient {
     pub functions: HttpFunctions,
-    signer: Arc<dyn DeviceSigner>,
-    tokens: Arc<dyn TokenStore>,
+    credentials: DeviceCredentials,
     token: watch::Sender<Option<Secret<String>>>,
     pairing_code: Option<String>,
     /// The deployment that this device works for, once known.
@@ -34,15 +34,13 @@ pub(super) struct DeviceClient {
 impl DeviceClient {
     pub fn new(
         functions: HttpFunctions,
-        signer: Arc<dyn DeviceSigner>,
-        tokens: Arc<dyn TokenStore>,
+        credentials: DeviceCredentials,
         pairing_code: Option<String>,
     ) -> Self {
         Self {
             functions,
-            signer,
-            token: watch::Sender::new(tokens.load_token()),
-            tokens,
+            token: watch::Sender::new(credentials.load_token()),
+            credentials,
             pairing_code,
             backend_id: OnceLock::new(),
             process: None,
@@ -51,7 +49,7 @@ impl DeviceClient {
     }
 
     pub fn device_id(&self) -> &DeviceId {
-        self.signer.device_id()
+        self.credentials.identity.device_id()
     }
 
     /// Returns the token of the session, and every later one.
@@ -129,7 +127,7 @@ impl DeviceClient {
         let signed_at = signed_at as f64;
         args["deviceId"] = json!(self.device_id().as_str());
         args["signedAtMs"] = json!(signed_at);
-        args["signature"] = json!(self.signer.sign_text(&text));
+        args["signature"] = json!(self.credentials.identity.sign_base64(&text));
         args["processId"] = json!(self.process.as_ref().map(ProcessId::as_str));
         let args = wire::omit_nulls(args);
         let answer = self
@@ -156,17 +154,17 @@ impl DeviceClient {
     }
 
     async fn try_open_session(&self) -> Result<BackendSession, BackendError> {
-        let not_stored = |stored: &str, cause: std::io::Error| BackendError::Function {
+        let not_stored = |stored: &str, cause: HomeError| BackendError::Function {
             message: format!("the {stored} cannot be kept: {cause}"),
         };
         let token = self
-            .tokens
+            .credentials
             .renew_token()
             .map_err(|cause| not_stored("session's token", cause))?;
         let hash = hash_token(&token);
         let args = json!({
-            "publicKey": self.signer.signing_public_key(),
-            "name": self.signer.device_name(),
+            "publicKey": self.credentials.identity.public_key_base64(),
+            "name": self.credentials.name,
             "platform": std::env::consts::OS,
             "tokenHash": hash,
             "pairingCode": self.pairing_code,
@@ -178,8 +176,9 @@ impl DeviceClient {
             .await?;
         let backend_id = wire::parse_backend_id(&answer);
         if let Some(id) = &backend_id {
-            self.tokens
-                .store_backend_id(id)
+            self.credentials
+                .tokens
+                .write_id(id)
                 .map_err(|cause| not_stored("backend's id", cause))?;
             if self.backend_id.get_or_init(|| id.clone()) != id {
                 return Err(BackendError::OtherBackend {

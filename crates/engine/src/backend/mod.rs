@@ -29,7 +29,7 @@ pub use proxy::{ProxyRules, ProxyServer};
 pub use remote_approvals::{
     RemoteAnswer, RemoteAnswerKind, RemoteApprovals, RemoteQuestion, StoredQuestion,
 };
-pub use signing_identity::{DeviceSigner, TokenStore};
+pub use signing_identity::DeviceCredentials;
 pub use subscription::{QueryChange, SyncSocket};
 pub use transport::{TransportOptions, build_download_client};
 pub use websocket::{TokenSource, WebSocketBackend, WebSocketOptions};

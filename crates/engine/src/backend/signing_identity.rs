@@ -3,29 +3,33 @@
 use sha2::{Digest, Sha256};
 
 use punie_core::ids::{DeviceId, to_hex};
-use punie_text::redact::Secret;
+use punie_home::{BackendTokens, DeviceIdentity, HomeError, TokenName, random_token};
+use punie_text::redact::{Redactor, Secret};
 
-/// The device's identity, as far as backend calls need it.
-pub trait DeviceSigner: Send + Sync + 'static {
-    /// The device's id.
-    fn device_id(&self) -> &DeviceId;
-    /// The raw Ed25519 public key (RFC 8032), in base64.
-    fn signing_public_key(&self) -> String;
-    /// The raw signature of a text, in base64.
-    fn sign_text(&self, text: &str) -> String;
+/// The identity that signs for the device, and the store of its session's token.
+pub struct DeviceCredentials {
+    /// The identity with the key.
+    pub identity: DeviceIdentity,
     /// The owner's name for this device.
-    fn device_name(&self) -> String;
+    pub name: String,
+    /// The files of the backend's tokens. That of the session stays there between two runs of the runner.
+    pub tokens: BackendTokens,
+    /// Masks every token of a session in results before its first use.
+    pub redactor: Redactor,
 }
 
-/// The storage of the session's token between two runs of the runner.
-pub trait TokenStore: Send + Sync + 'static {
-    /// Returns the token, if there is one.
-    fn load_token(&self) -> Option<Secret<String>>;
+impl DeviceCredentials {
+    /// Returns the session's token, if there is one.
+    pub(super) fn load_token(&self) -> Option<Secret<String>> {
+        self.tokens.read(TokenName::Device).ok().flatten()
+    }
+
     /// Creates a token and stores it before it is used.
-    fn renew_token(&self) -> std::io::Result<Secret<String>>;
-    /// Stores the id of the deployment that accepted the token.
-    fn store_backend_id(&self, _id: &str) -> std::io::Result<()> {
-        Ok(())
+    pub(super) fn renew_token(&self) -> Result<Secret<String>, HomeError> {
+        let token = random_token();
+        self.redactor.add_secret(&token);
+        self.tokens.write(TokenName::Device, &token)?;
+        Ok(token)
     }
 }
 
