@@ -14,8 +14,10 @@ use clap_complete::env::{CompleteEnv, Shells};
 use super::approvals::{list_open_questions, short_id};
 use super::context::{CliContext, command_runtime};
 use super::exit::Exit;
-use super::{GlobalArgs, command_groups, console, table, wiring};
-use crate::config::{Config, KeyDescription, ProcessEnvironment, WorkspaceRule, list_keys};
+use super::{command_groups, console, table, wiring};
+use crate::config::{
+    Config, GlobalFlags, KeyDescription, ProcessEnvironment, WorkspaceRule, list_keys,
+};
 use punie_engine::journal::{HistoryQuery, JournalReader};
 use punie_home::{CopyTexts, Home, load_agents, load_skills};
 use punie_host::active_rules::ActiveRules;
@@ -129,9 +131,9 @@ fn add_candidates(
 
 /// Returns the home of the environment, if there is one already: completing words creates none.
 fn open_existing_home() -> Option<(CliContext, Config, Home)> {
-    let flags = GlobalArgs {
+    let flags = GlobalFlags {
         log: Some("off".to_owned()),
-        ..GlobalArgs::default()
+        ..GlobalFlags::default()
     };
     let context = CliContext::new(flags, ProcessEnvironment::from_process());
     let config = context.effective_config(WorkspaceRule::NotNeeded).ok()?;

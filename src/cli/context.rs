@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::exit::{CommandError, Exit};
 use super::wiring::SettingsInForce;
-use super::{GlobalArgs, caller_client::CallerClient, console, logging, wiring};
+use super::{caller_client::CallerClient, console, logging, wiring};
 use crate::config::{
     BackendKind, BackendUrl, Config, ConfigError, GlobalFlags, LogFormat, ProcessEnvironment,
     ValueOrigin, WorkspaceRule,
@@ -23,20 +23,7 @@ pub struct CliContext {
 }
 
 impl CliContext {
-    pub(super) fn new(global: GlobalArgs, environment: ProcessEnvironment) -> Self {
-        let flags = GlobalFlags {
-            home: global.home,
-            config: global.config,
-            workspaces: global.workspaces,
-            backend_url: global.backend_url,
-            backend_kind: None,
-            log: global.log,
-            log_format: global.log_format,
-            json: global.json,
-            color: global.color,
-            caller_token: global.caller_token,
-            device: global.device,
-        };
+    pub(super) fn new(flags: GlobalFlags, environment: ProcessEnvironment) -> Self {
         change_hint_flags(|hints| {
             *hints = GivenFlags {
                 home: flags.home.clone(),

@@ -79,17 +79,15 @@ mod wiring;
 mod wrapped_text;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, FromArgMatches, Parser};
+use clap::{FromArgMatches, Parser};
 
-use crate::config::{ColorChoice, ProcessEnvironment};
+use crate::config::{GlobalFlags, ProcessEnvironment};
 use cli_command::{CliCommand, dispatch_command};
 pub use completions::completion_script;
 use context::CliContext;
 use exit::Exit;
-use punie_text::redact::Secret;
 
 const FIRST_STEPS: &str = "\
 First steps:
@@ -112,58 +110,9 @@ pub struct Cli {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    global: GlobalArgs,
+    global: GlobalFlags,
     #[command(subcommand)]
     command: Option<CliCommand>,
-}
-
-#[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Options of every command")]
-struct GlobalArgs {
-    /// The home folder [env: PUNIE_HOME] [default: ~/.punie]
-    #[arg(long, global = true, value_name = "DIR")]
-    home: Option<PathBuf>,
-    /// The configuration file [env: PUNIE_CONFIG] [default: config.toml in the home]
-    #[arg(long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// A folder for the tools to work in; repeatable, relative paths start in the first [env: PUNIE_WORKSPACE]
-    #[arg(long = "workspace", global = true, value_name = "DIR")]
-    workspaces: Vec<PathBuf>,
-    /// The backend's address [env: PUNIE_BACKEND_URL]
-    #[arg(long, global = true, value_name = "URL")]
-    backend_url: Option<String>,
-    /// The least severe messages to log: off, error, warn, info, debug, trace [env: PUNIE_LOG]
-    #[arg(long, global = true, value_name = "LEVEL")]
-    log: Option<String>,
-    /// The form of log lines: text, json [env: PUNIE_LOG_FORMAT]
-    #[arg(long, global = true, value_name = "FORM")]
-    log_format: Option<String>,
-    /// Print JSON, one object a line
-    #[arg(long, global = true)]
-    json: bool,
-    /// When to use colour: auto, always, never
-    #[arg(long, global = true, value_name = "WHEN", value_parser = parse_color)]
-    color: Option<ColorChoice>,
-    /// The caller's token [env: PUNIE_CALLER_TOKEN] [default: tokens/BACKEND/approver in the home, else caller]
-    #[arg(long, global = true, value_name = "TOKEN", value_parser = parse_secret, hide = true)]
-    caller_token: Option<Secret<String>>,
-    /// The device that runs the request [env: PUNIE_DEVICE] [default: this one]
-    #[arg(long, global = true, value_name = "ID")]
-    device: Option<String>,
-}
-
-fn parse_color(text: &str) -> Result<ColorChoice, String> {
-    match text {
-        "auto" => Ok(ColorChoice::Auto),
-        "always" => Ok(ColorChoice::Always),
-        "never" => Ok(ColorChoice::Never),
-        other => Err(format!("{other:?} is none of auto, always, never")),
-    }
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "the shape of a clap value parser")]
-fn parse_secret(text: &str) -> Result<Secret<String>, String> {
-    Ok(Secret::new(text.to_owned()))
 }
 
 /// Runs the command line and returns its exit code.
