@@ -1,6 +1,8 @@
 //! The answers to an approval question, with ACP's option names, as the wire, the device's own list and the audit
 //! write them.
 
+use serde::{Serialize, Serializer};
+
 /// The answer to an approval question. An unclear text counts as [`ApprovalOption::RejectOnce`].
 ///
 /// The names are those of ACP's permission options: <https://agentclientprotocol.com/protocol/tool-calls>.
@@ -156,6 +158,12 @@ impl ApprovalDenial {
             Self::NobodyToAsk => "nobody to ask",
             Self::SeenInPart => "not read whole",
         }
+    }
+}
+
+impl Serialize for ApprovalDenial {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

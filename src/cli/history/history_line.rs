@@ -6,47 +6,18 @@ use serde::Serialize;
 
 use crate::cli::call_line::describe_result;
 use crate::cli::console;
-use punie_core::approval_answer::ApprovalDenial;
-use punie_engine::journal::{HistoryEntry, RequestOrigin, RequestState};
-use punie_tool::request::OutcomeKind;
+use punie_engine::journal::{HistoryEntry, RequestState};
 
 /// One request, as `--json` shows it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HistoryLine<'a> {
-    request_id: &'a str,
-    tool_name: &'a str,
-    origin: &'static str,
-    conversation_id: &'a str,
-    effect: &'a str,
-    state: &'static str,
+    #[serde(flatten)]
+    entry: &'a HistoryEntry,
     /// The runner that had begun it ended before it was answered.
     cut_off: bool,
-    outcome: Option<&'static str>,
-    code: Option<&'a str>,
-    /// The command, paths or query; null if none is kept.
-    title: Option<&'a str>,
-    exit_code: Option<i32>,
-    signal: Option<&'a str>,
-    rule: Option<&'a str>,
-    /// Who denied a call that needed approval, or why nobody did; null otherwise.
-    denial: Option<&'static str>,
-    offers: u32,
-    attempts: u32,
-    epoch: Option<u32>,
-    received_at_ms: i64,
-    started_at_ms: Option<i64>,
-    finished_at_ms: Option<i64>,
-    closed_at_ms: Option<i64>,
     duration_ms: Option<i64>,
-    deadline_ms: Option<f64>,
-    cancel_requested: bool,
-    cancel_requested_at_ms: Option<i64>,
-    failed_posts: u32,
-    last_error: Option<&'a str>,
     undone_at_ms: Option<i64>,
-    /// The address of the backend that sent it; null if unknown.
-    backend: Option<&'a str>,
 }
 
 /// What other files than the journal tell about requests.
@@ -68,38 +39,10 @@ impl KnownBeside {
 impl<'a> HistoryLine<'a> {
     pub fn from_journal_row(entry: &'a HistoryEntry, known: &KnownBeside) -> Self {
         Self {
-            request_id: &entry.id,
-            tool_name: &entry.tool,
-            origin: match entry.origin {
-                RequestOrigin::Backend => "backend",
-                RequestOrigin::Task => "task",
-            },
-            conversation_id: &entry.conversation,
-            effect: &entry.effect,
-            state: entry.state.as_str(),
+            entry,
             cut_off: known.is_cut_off(entry),
-            outcome: entry.outcome.map(OutcomeKind::as_str),
-            code: entry.code.as_deref(),
-            title: entry.title.as_deref(),
-            exit_code: entry.end.exit_code,
-            signal: entry.end.signal.as_deref(),
-            rule: entry.end.rule.as_deref(),
-            denial: entry.end.denial.map(ApprovalDenial::as_str),
-            offers: entry.offers,
-            attempts: entry.attempts,
-            epoch: entry.epoch,
-            received_at_ms: entry.received_at_ms,
-            started_at_ms: entry.started_at_ms,
-            finished_at_ms: entry.finished_at_ms,
-            closed_at_ms: entry.closed_at_ms,
             duration_ms: execution_duration(entry),
-            deadline_ms: entry.deadline_ms,
-            cancel_requested: entry.cancel_requested,
-            cancel_requested_at_ms: entry.cancel_requested_at_ms,
-            failed_posts: entry.failed_posts,
-            last_error: entry.last_error.as_deref(),
             undone_at_ms: known.undone.get(&entry.id).copied(),
-            backend: entry.backend.as_deref(),
         }
     }
 }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
+use serde::Serialize;
 
 use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_tool::request::{OutcomeKind, RequestSession, ToolEffect, ToolRequest};
 
 /// The origin of a request, which decides whether its result is posted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RequestOrigin {
     /// The backend offered it; its result is posted.
     Backend,
@@ -27,7 +29,8 @@ impl RequestOrigin {
 }
 
 /// The state of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RequestState {
     /// Promised, not begun.
     Accepted,

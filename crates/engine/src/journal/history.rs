@@ -2,6 +2,7 @@
 
 use rusqlite::Row;
 use rusqlite::types::ToSql;
+use serde::Serialize;
 
 use super::entry::{RequestOrigin, RequestState, StoredOutcome};
 use super::incidents::ASKED;
@@ -27,16 +28,20 @@ pub struct HistoryQuery {
     pub since_ms: Option<i64>,
 }
 
-/// The history of one request. Times are milliseconds since 1970 by this machine's clock.
-#[derive(Debug, Clone)]
+/// The history of one request, as `history --json` shows it. Times are milliseconds since 1970 by this machine's clock.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
     /// The request.
+    #[serde(rename = "requestId")]
     pub id: String,
     /// The tool asked for.
+    #[serde(rename = "toolName")]
     pub tool: String,
     /// Its origin.
     pub origin: RequestOrigin,
     /// Its conversation.
+    #[serde(rename = "conversationId")]
     pub conversation: String,
     /// The most that its tool may do.
     pub effect: String,
@@ -49,6 +54,7 @@ pub struct HistoryEntry {
     /// Its command, paths or query in one masked line; `None` if none is kept.
     pub title: Option<String>,
     /// The exit of its command, the refusal of it, and the time for which it ran.
+    #[serde(flatten)]
     pub end: CallEnd,
     /// The number of times the backend offered it.
     pub offers: u32,
@@ -64,16 +70,16 @@ pub struct HistoryEntry {
     pub finished_at_ms: Option<i64>,
     /// The time when the backend had the reply, or refused it for good.
     pub closed_at_ms: Option<i64>,
-    /// The time when the caller first took it back.
-    pub cancel_requested_at_ms: Option<i64>,
+    /// Until when it was wanted, by the backend's clock.
+    pub deadline_ms: Option<f64>,
     /// True if the caller took it back.
     pub cancel_requested: bool,
+    /// The time when the caller first took it back.
+    pub cancel_requested_at_ms: Option<i64>,
     /// The number of failed posts of the reply.
     pub failed_posts: u32,
     /// The error of the last one, or the reason for which the reply was given up.
     pub last_error: Option<String>,
-    /// Until when it was wanted, by the backend's clock.
-    pub deadline_ms: Option<f64>,
     /// The address of the backend that it is of; none where that is not known.
     pub backend: Option<String>,
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::payload::{PayloadAnswer, ResultPayload, WIRE_LIMIT};
@@ -42,7 +43,8 @@ pub struct CleanReply {
 }
 
 /// The end of a call beside its text, as `history` shows it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CallEnd {
     /// A command's exit code.
     pub exit_code: Option<i32>,
@@ -53,6 +55,7 @@ pub struct CallEnd {
     /// The reason why the call did not get the approval that it needed.
     pub denial: Option<ApprovalDenial>,
     /// The time for which it ran, in milliseconds, without waits before its start; `None` if it never started.
+    #[serde(skip)]
     pub run_ms: Option<i64>,
 }
 
