@@ -43,7 +43,6 @@ impl Stage {
             db: root.path().join("backend.sqlite3"),
             port: 0,
             clock: BackendClock::from_system(),
-            production_errors: false,
             holds,
             max_connections: MAX_CONNECTIONS,
             faults: None,

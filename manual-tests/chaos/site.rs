@@ -118,7 +118,6 @@ async fn start_backend(
         db: db.to_owned(),
         port,
         clock: BackendClock::from_system(),
-        production_errors: false,
         holds: true,
         max_connections: MAX_CONNECTIONS,
         faults: Some(faults.clone()),

@@ -28,12 +28,6 @@ pub struct BackendArgs {
     /// The database file [default: dev-backend.sqlite3 in the home]
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
-    /// Hide the text of errors without a code, as production deployments do
-    #[arg(long)]
-    production_errors: bool,
-    /// Answer every poll at once, as Convex does; devices then use a WebSocket to be woken
-    #[arg(long)]
-    no_hold: bool,
     /// The most connections; above it the one that was idle longest is closed
     #[arg(
         long,
@@ -63,8 +57,7 @@ pub fn run_backend(args: &BackendArgs, context: &CliContext) -> anyhow::Result<E
             db: args.db.clone().unwrap_or_else(|| home.dev_backend_file()),
             port: EmbeddedBackendAddress::choose_port(&home, args.port),
             clock: BackendClock::from_system(),
-            production_errors: args.production_errors,
-            holds: !args.no_hold,
+            holds: true,
             max_connections: args.max_connections,
             faults: args.faults.as_deref().map(load_faults).transpose()?,
         };

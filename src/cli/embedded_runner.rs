@@ -138,7 +138,6 @@ pub async fn start_dev_backend(home: &Home, port: u16) -> anyhow::Result<DevBack
         db: home.dev_backend_file(),
         port: EmbeddedBackendAddress::choose_port(home, port),
         clock: BackendClock::from_system(),
-        production_errors: false,
         holds: true,
         max_connections: MAX_CONNECTIONS,
         faults: None,

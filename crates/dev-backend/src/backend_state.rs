@@ -26,7 +26,6 @@ pub(super) struct BackendState {
     pub clock: BackendClock,
     pub stopping: CancellationToken,
     pub sockets: TaskTracker,
-    pub production_errors: bool,
     pub admin_key: String,
     pub holds: bool,
     pub faults: Option<FaultInjector>,

@@ -40,7 +40,7 @@ pub(super) struct ThrownError {
 /// The reason why a call has no value.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FunctionFailure {
-    /// Raised on purpose: its data reaches the client in every mode.
+    /// Raised on purpose: its data reaches the client.
     #[error("Uncaught ConvexError: {}", .0.message)]
     Thrown(ThrownError),
     /// The call itself is wrong: unknown function, wrong kind, or malformed arguments.
@@ -99,33 +99,16 @@ impl FunctionFailure {
             server_now_ms: Some(server_now_ms),
         })
     }
-}
 
-/// The part of a failure that a client sees.
-pub(super) struct ClientError<'f> {
-    pub message: String,
-    pub data: Option<&'f ThrownError>,
-}
-
-impl FunctionFailure {
-    /// Returns the client's view. In production only the data of raised errors has details.
-    pub fn to_client_error(&self, production: bool) -> ClientError<'_> {
-        let message = if production {
-            let id = uuid::Uuid::new_v4().simple().to_string();
-            format!("[Request ID: {}] Server Error", &id[..16])
-        } else {
-            self.to_string()
-        };
+    /// Returns the text for the client. A fault of this backend is logged, too.
+    pub fn client_message(&self) -> String {
         if matches!(
             self,
             Self::Database(_) | Self::Reply(_) | Self::Random(_) | Self::Stopping
         ) {
             tracing::warn!(error = %self, "a function of the embedded backend failed");
         }
-        ClientError {
-            message,
-            data: self.thrown_data(),
-        }
+        self.to_string()
     }
 
     /// Returns the data of an error that was raised on purpose.

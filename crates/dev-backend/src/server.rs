@@ -39,8 +39,6 @@ pub struct DevBackendOptions {
     pub port: u16,
     /// The wall clock.
     pub clock: BackendClock,
-    /// Hides the text of errors without data, as production deployments do.
-    pub production_errors: bool,
     /// Holds calls that ask for it until there is an event, which Convex does not.
     pub holds: bool,
     /// The most connections at once; [`super::MAX_CONNECTIONS`] fits the usual limit of open files.
@@ -115,7 +113,6 @@ impl DevBackend {
             db,
             port,
             clock,
-            production_errors,
             holds,
             max_connections,
             faults,
@@ -136,7 +133,6 @@ impl DevBackend {
             clock,
             stopping: stopping.clone(),
             sockets: TaskTracker::new(),
-            production_errors,
             admin_key,
             holds,
             faults,

@@ -57,7 +57,6 @@ pub(super) fn backend() -> (Arc<BackendState>, TempDir) {
         clock: BackendClock::new(|| 1000.0),
         stopping: CancellationToken::new(),
         sockets: TaskTracker::new(),
-        production_errors: false,
         admin_key: "a".into(),
         holds: true,
         faults: None,

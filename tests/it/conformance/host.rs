@@ -40,7 +40,6 @@ impl ConformanceHost {
             db: self.home.path().join("backend.sqlite3"),
             port,
             clock: BackendClock::from_system(),
-            production_errors: false,
             holds: true,
             max_connections: MAX_CONNECTIONS,
             faults: Some(self.faults.clone()),

@@ -83,19 +83,14 @@ pub struct TestBackend {
     /// Valid for more devices, and for longer, than a test needs.
     pub pairing_code: String,
     pub wire: BackendWire,
-    production_errors: bool,
     home: TempDir,
 }
 
 impl TestBackend {
     pub async fn start() -> Self {
-        Self::start_with(false).await
-    }
-
-    pub async fn start_with(production_errors: bool) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let clock = TestClock::new();
-        let backend = DevBackend::start_server(backend_options(&home, &clock, production_errors))
+        let backend = DevBackend::start_server(backend_options(&home, &clock))
             .await
             .expect("started");
         let caller_token = backend
@@ -114,13 +109,12 @@ impl TestBackend {
             caller_token,
             pairing_code,
             wire,
-            production_errors,
             home,
         }
     }
 
     pub fn options(&self) -> DevBackendOptions {
-        backend_options(&self.home, &self.clock, self.production_errors)
+        backend_options(&self.home, &self.clock)
     }
 
     /// Stops the backend and starts another on the same file.
@@ -137,7 +131,6 @@ impl TestBackend {
             caller_token,
             pairing_code,
             wire,
-            production_errors,
             home,
         } = self;
         backend.stop_server().await;
@@ -154,7 +147,6 @@ impl TestBackend {
             caller_token,
             pairing_code,
             wire,
-            production_errors,
             home,
         }
     }
@@ -203,17 +195,12 @@ pub async fn pair_device(
     }
 }
 
-fn backend_options(
-    home: &TempDir,
-    clock: &TestClock,
-    production_errors: bool,
-) -> DevBackendOptions {
+fn backend_options(home: &TempDir, clock: &TestClock) -> DevBackendOptions {
     let clock = clock.clone();
     DevBackendOptions {
         db: home.path().join("backend.sqlite3"),
         port: 0,
         clock: BackendClock::new(move || clock.now_ms()),
-        production_errors,
         holds: true,
         max_connections: MAX_CONNECTIONS,
         faults: None,

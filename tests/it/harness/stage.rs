@@ -125,7 +125,6 @@ impl RunnerFixture {
             clock: BackendClock::new(move || {
                 system_ms() + to_float_ms(ahead.load(Ordering::SeqCst))
             }),
-            production_errors: false,
             holds,
             max_connections: MAX_CONNECTIONS,
             faults: Some(faults.clone()),

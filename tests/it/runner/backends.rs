@@ -29,7 +29,6 @@ impl SecondBackend {
             db: setup.setting.logs.with_file_name(database),
             port: 0,
             clock,
-            production_errors: false,
             holds: true,
             max_connections: MAX_CONNECTIONS,
             faults: None,

@@ -205,10 +205,9 @@ async fn handle_query_at(State(backend): State<Arc<BackendState>>, request: Requ
     let ts = call
         .ts
         .ok_or_else(|| HttpRefusal::bad_body("missing field `ts`"))?;
-    let production = backend.production_errors;
     let query = match functions::prepare_query(&call.function_path()?, call.single_args()?) {
         Ok(query) => query,
-        Err(failure) => return Ok(reply_envelope(Err(failure), production)),
+        Err(failure) => return Ok(reply_envelope(Err(failure))),
     };
     let look = move || {
         let read = |seq| {
@@ -222,12 +221,12 @@ async fn handle_query_at(State(backend): State<Arc<BackendState>>, request: Requ
         ts.to_seq().and_then(read)
     };
     match tokio::task::spawn_blocking(look).await {
-        Ok(Some(answer)) => Ok(reply_envelope(answer, production)),
+        Ok(Some(answer)) => Ok(reply_envelope(answer)),
         Ok(None) => Err(HttpRefusal::bad_request(
             "SnapshotTooOld",
             "the snapshot is gone: it can be read for 30 seconds after /api/query_ts named it",
         )),
-        Err(_) => Ok(reply_envelope(Err(FunctionFailure::Stopping), production)),
+        Err(_) => Ok(reply_envelope(Err(FunctionFailure::Stopping))),
     }
 }
 
@@ -263,21 +262,21 @@ async fn answer_call(
         FunctionScope::Public
     };
     let called = functions::call_by_path(Arc::clone(backend), path, kind, args, scope).await;
-    reply_envelope(called, backend.production_errors)
+    reply_envelope(called)
 }
 
-fn reply_envelope(answer: FunctionAnswer, production: bool) -> Response {
+fn reply_envelope(answer: FunctionAnswer) -> Response {
     match answer {
         Ok(value) => json_response(
             StatusCode::OK,
             format!(r#"{{"status":"success","value":{value}}}"#),
         ),
-        Err(failure) => json_response(StatusCode::OK, error_envelope(&failure, production)),
+        Err(failure) => json_response(StatusCode::OK, error_envelope(&failure)),
     }
 }
 
-/// Returns a function's error as JSON. In production only the data of raised errors has details.
-fn error_envelope(failure: &FunctionFailure, production: bool) -> String {
+/// Returns a function's error as JSON.
+fn error_envelope(failure: &FunctionFailure) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct ErrorEnvelope<'e> {
@@ -286,11 +285,10 @@ fn error_envelope(failure: &FunctionFailure, production: bool) -> String {
         #[serde(skip_serializing_if = "Option::is_none")]
         error_data: Option<&'e ThrownError>,
     }
-    let told = failure.to_client_error(production);
     serde_json::to_string(&ErrorEnvelope {
         status: "error",
-        error_message: told.message,
-        error_data: told.data,
+        error_message: failure.client_message(),
+        error_data: failure.thrown_data(),
     })
     .expect("texts and finite numbers are JSON")
 }
@@ -316,32 +314,10 @@ async fn accept_call(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::FailureCode;
-
-    #[test]
-    fn production_hides_everything_but_thrown_data() {
-        let refused = error_envelope(&FunctionFailure::Refused("a detail".into()), true);
-        assert!(
-            refused.contains("[Request ID: ") && !refused.contains("a detail"),
-            "{refused}"
-        );
-        let thrown = error_envelope(
-            &FunctionFailure::with_code(FailureCode::LeaseLost, "a detail"),
-            true,
-        );
-        assert!(
-            thrown.contains(r#""errorData":{"code":"LEASE_LOST","message":"a detail"}"#),
-            "{thrown}"
-        );
-        assert!(!thrown.contains("Uncaught"), "{thrown}");
-    }
 
     #[test]
     fn numbers_are_printed_as_floats() {
-        let stale = error_envelope(
-            &FunctionFailure::stale_signature(1_763_000_000_000.0),
-            false,
-        );
+        let stale = error_envelope(&FunctionFailure::stale_signature(1_763_000_000_000.0));
         assert!(
             stale.contains(r#""serverNowMs":1763000000000.0"#),
             "{stale}"

@@ -280,15 +280,13 @@ impl QueryModification {
         }
     }
 
-    pub fn failed(query_id: u32, failure: &FunctionFailure, production: bool) -> Self {
-        let told = failure.to_client_error(production);
-        let (error_message, error_data) = (told.message, told.data.cloned());
+    pub fn failed(query_id: u32, failure: &FunctionFailure) -> Self {
         Self::Failed {
             query_id,
-            error_message,
+            error_message: failure.client_message(),
             log_lines: [],
             journal: (),
-            error_data,
+            error_data: failure.thrown_data().cloned(),
         }
     }
 }

@@ -58,7 +58,7 @@ impl SyncQuerySet {
     ///
     /// # Errors
     /// The number is in use: client and server disagree about the set.
-    pub fn add_query(&mut self, add: &AddQuery<'_>, production: bool) -> Result<(), String> {
+    pub fn add_query(&mut self, add: &AddQuery<'_>) -> Result<(), String> {
         if self.held.contains_key(&add.query_id) {
             return Err(format!("the query {} is held already", add.query_id));
         }
@@ -70,7 +70,6 @@ impl SyncQuerySet {
             self.notices.push(QueryModification::failed(
                 add.query_id,
                 &FunctionFailure::Refused(why),
-                production,
             ));
             return Ok(());
         }
@@ -116,7 +115,6 @@ impl SyncQuerySet {
         &mut self,
         view: &SnapshotView<'_>,
         (commits, count): (&CommitNotifier, u64),
-        production: bool,
         changed: &mut Vec<QueryModification>,
     ) -> bool {
         let mut bytes = 0;
@@ -141,7 +139,7 @@ impl SyncQuerySet {
                 held.told_hash = Some(hash);
                 changed.push(match answer {
                     Ok(value) => QueryModification::updated(*query_id, value),
-                    Err(failure) => QueryModification::failed(*query_id, &failure, production),
+                    Err(failure) => QueryModification::failed(*query_id, &failure),
                 });
             }
         }
@@ -187,7 +185,7 @@ mod tests {
     /// Adds a query as a client does.
     fn add(set: &mut SyncQuerySet, query_id: u32, path: &str, args: &Value) -> Result<(), String> {
         let text = json!({ "queryId": query_id, "udfPath": path, "args": [args] }).to_string();
-        set.add_query(&serde_json::from_str(&text).expect("an Add"), false)
+        set.add_query(&serde_json::from_str(&text).expect("an Add"))
     }
 
     /// Returns the new values, and whether these are all.
@@ -200,7 +198,6 @@ mod tests {
                     caller_reads: &backend.caller_reads,
                 },
                 (&backend.commits, count),
-                false,
                 &mut changed,
             ))
         });

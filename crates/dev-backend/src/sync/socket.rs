@@ -128,13 +128,11 @@ impl SyncConnection {
                 "one message may change at most {MOST_CHANGES} queries"
             )));
         }
-        let production = self.backend.production_errors;
         for change in modify.parse_modifications() {
             match change.map_err(|bad| ConnectionEnd::Fatal(bad.to_string()))? {
-                QuerySetChange::Add(add) => self
-                    .queries
-                    .add_query(&add, production)
-                    .map_err(ConnectionEnd::Fatal)?,
+                QuerySetChange::Add(add) => {
+                    self.queries.add_query(&add).map_err(ConnectionEnd::Fatal)?;
+                }
                 QuerySetChange::Remove(query_id) => self.queries.remove(query_id),
             }
         }
@@ -176,7 +174,7 @@ impl SyncConnection {
                 return Err(ConnectionEnd::for_failure(&failure));
             }
             Err(failure) => {
-                let message = failure_message(&failure, self.backend.production_errors);
+                let message = failure_message(&failure);
                 (None, message, Some(failure))
             }
         };
@@ -201,9 +199,7 @@ impl SyncConnection {
     async fn refuse_action(&mut self, call: &SyncCall<'_>) -> Result<(), ConnectionEnd> {
         let failure = sync_function_path(&call.udf_path, call.component_path.as_deref())
             .map_or_else(|bad| bad, |path| functions::action_refusal(&path));
-        let result = failure
-            .to_client_error(self.backend.production_errors)
-            .message;
+        let result = failure.client_message();
         self.client
             .send_server_message(&ServerMessage::ActionResponse {
                 request_id: call.request_id,
@@ -263,12 +259,7 @@ impl SyncConnection {
                     caller_reads: &backend.caller_reads,
                 };
                 let ts = CommitTimestamp::from_seq(last_commit_seq(db)?);
-                let complete = queries.refresh_due(
-                    &view,
-                    (&backend.commits, count),
-                    backend.production_errors,
-                    &mut changed,
-                );
+                let complete = queries.refresh_due(&view, (&backend.commits, count), &mut changed);
                 Ok((queries, changed, ts, complete))
             });
             let (queries, changed, ts, complete) = look
@@ -321,6 +312,6 @@ async fn run_mutation_once(
 }
 
 /// Returns a failed mutation's message in place of its value.
-fn failure_message(failure: &FunctionFailure, production: bool) -> Box<RawValue> {
-    to_raw_value(&failure.to_client_error(production).message).expect("text is JSON")
+fn failure_message(failure: &FunctionFailure) -> Box<RawValue> {
+    to_raw_value(&failure.client_message()).expect("text is JSON")
 }
