@@ -11,8 +11,9 @@ use super::document_import::{InstallArgs, UpdatePluginsArgs};
 use super::exit::Exit;
 use super::{document_import, wiring};
 use crate::config::WorkspaceRule;
+use punie_core::owner_choices::WorkspaceAccess;
 use punie_handlers::plugin::PluginReport;
-use punie_home::{HomeProblem, Plugin, PluginPaths, command_to_type};
+use punie_home::{HomeProblem, Plugin, command_to_type};
 use punie_host::terminals::StopSequence;
 
 #[derive(Debug, Args)]
@@ -176,11 +177,11 @@ pub fn describe_access(plugin: &Plugin) -> Vec<String> {
 }
 
 /// Describes the access of a plugin, for a cell.
-fn access_text(paths: PluginPaths, has_network: bool) -> String {
+fn access_text(paths: WorkspaceAccess, has_network: bool) -> String {
     let paths = match paths {
-        PluginPaths::None => None,
-        PluginPaths::Read => Some("reads files"),
-        PluginPaths::Write => Some("writes files"),
+        WorkspaceAccess::Hidden => None,
+        WorkspaceAccess::Read => Some("reads files"),
+        WorkspaceAccess::Write => Some("writes files"),
     };
     let network = has_network.then_some("asks for hosts");
     let all: Vec<&str> = paths.into_iter().chain(network).collect();

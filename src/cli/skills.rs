@@ -12,7 +12,7 @@ use super::exit::{CommandError, Exit};
 use super::table::Column;
 use super::{console, document_import};
 use punie_home::{
-    CopyTexts, DocumentKind, Home, HomeCatalogItem, HomeProblem, ProblemEffect, fit_catalog,
+    CatalogEntry, CopyTexts, DocumentKind, Home, HomeProblem, ProblemEffect, fit_catalog,
     list_import_sources, load_skills, plugin_of_document,
 };
 use punie_text::output::hidden_characters::escape_hidden_characters;
@@ -48,7 +48,7 @@ pub struct ShownDocument {
     /// Its purpose.
     pub description: String,
     /// The whole document, as it is published.
-    pub item: HomeCatalogItem,
+    pub item: CatalogEntry,
     /// The text.
     pub body: String,
     /// The plugin that brings it.
@@ -103,7 +103,7 @@ pub fn run_documents(
     if let Some(DocumentsCommand::Show { id }) = command {
         return show_document(all, &problems, kind, id, context.is_json());
     }
-    let mut items: Vec<HomeCatalogItem> = all.iter().map(|shown| shown.item.clone()).collect();
+    let mut items: Vec<CatalogEntry> = all.iter().map(|shown| shown.item.clone()).collect();
     problems.extend(fit_catalog(&mut items, &kind.folder(&home)));
     let sources = list_import_sources(&home, kind);
     if context.is_json() {

@@ -12,8 +12,8 @@ use crate::config::WorkspaceRule;
 use punie_home::{command_to_type, shell_word};
 use punie_host::permission::CallerRights;
 use punie_tool::{
-    CallLane, ModelFormat, SchemaArgument, ToolProfile, ToolSpec, domain_rank, list_arguments,
-    render_catalog_markdown,
+    CallLane, ModelFormat, SchemaArgument, ToolProfile, ToolSpec, domain_rank, is_entry_in_profile,
+    list_arguments, render_catalog_markdown,
 };
 
 /// The columns of an example where no terminal shows it.
@@ -89,7 +89,7 @@ pub fn run_tools(args: &ToolsArgs, context: &CliContext) -> anyhow::Result<Exit>
                 .as_deref()
                 .and_then(|caller| CallerRights::find_for(&all_rights, Some(caller)));
             let specs = specs.filter(|spec| {
-                profile.is_none_or(|profile| profile.includes(&spec.catalog_body()))
+                profile.is_none_or(|profile| is_entry_in_profile(&spec.catalog_body(), profile))
                     && rights.is_none_or(|rights| rights.offers_tool(spec))
             });
             match args.format {

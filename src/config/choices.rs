@@ -4,6 +4,8 @@ use tracing::level_filters::LevelFilter;
 
 use super::toml_document::TomlValue;
 use super::value::{ConfigValue, ValueError, quote_list, quote_toml, read_list, read_text};
+use punie_core::owner_choices::{DiscoveryMode, ToolProfile, WakeupMode};
+use punie_core::tool_effect::{NamedEffect, ToolEffect};
 use punie_sandbox::{NetworkAccess, RequiredLevel};
 
 /// Finds a named value, ignoring case. The error is a sentence that names the allowed values.
@@ -16,6 +18,22 @@ fn find_word<T: ConfigValue, const N: usize>(
         .into_iter()
         .find_map(|(word, value)| wanted.eq_ignore_ascii_case(word).then_some(value))
         .ok_or_else(|| format!("there is no {text:.40?}. It must be {}", T::WANTED))
+}
+
+/// Reads and writes a value of a type by its name.
+macro_rules! value_names {
+    ($Kind:ident, $wanted:literal { $($Name:ident = $text:literal),+ $(,)? }) => {
+        impl ConfigValue for $Kind {
+            const WANTED: &'static str = $wanted;
+            fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
+                let words = [$(($text, Self::$Name)),+];
+                find_word(read_text(plain)?, words).map_err(ValueError::Invalid)
+            }
+            fn to_toml(&self) -> Option<String> {
+                Some(quote_toml(match self { $(Self::$Name => $text),+ }))
+            }
+        }
+    };
 }
 
 /// Declares a type with a few named values.
@@ -40,15 +58,7 @@ macro_rules! named {
             }
         }
 
-        impl ConfigValue for $Kind {
-            const WANTED: &'static str = $wanted;
-            fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-                Self::parse(read_text(plain)?).map_err(ValueError::Invalid)
-            }
-            fn to_toml(&self) -> Option<String> {
-                Some(quote_toml(self.as_str()))
-            }
-        }
+        value_names!($Kind, $wanted { $($Name = $text),+ });
     };
 }
 
@@ -62,28 +72,10 @@ named!(
     }
 );
 
-named!(
-    /// The time at which the wake-up socket is opened.
-    WakeUp, "\"auto\", \"on\" or \"off\"" {
-        /// Once polls turn out not to be held.
-        Auto = "auto",
-        /// From the start.
-        On = "on",
-        /// Never.
-        Off = "off",
-    }
-);
+value_names!(WakeupMode, "\"auto\", \"on\" or \"off\"" { Auto = "auto", On = "on", Off = "off" });
 
-named!(
-    /// The name of a profile of tools.
-    ToolProfileName, "\"minimal\", \"coding\" or \"all\"" {
-        /// A few tools.
-        Minimal = "minimal",
-        /// The tools that programming needs.
-        Coding = "coding",
-        /// All tools.
-        All = "all",
-    }
+value_names!(
+    ToolProfile, "\"minimal\", \"coding\" or \"all\"" { Minimal = "minimal", Coding = "coding", All = "all" }
 );
 
 named!(
@@ -98,36 +90,30 @@ named!(
     }
 );
 
-named!(
-    /// The effects that can require approval.
-    AskedAbout, "\"reads\", \"writes\" or \"executes\"" {
-        /// Calls that only read.
+value_names!(
+    NamedEffect, "\"reads\", \"writes\" or \"executes\"" {
         Reads = "reads",
-        /// Calls that change files.
         Writes = "writes",
-        /// Calls that run something.
         Executes = "executes",
     }
 );
 
-impl ConfigValue for Vec<AskedAbout> {
+impl ConfigValue for Vec<NamedEffect> {
     const WANTED: &'static str = "a list of \"reads\", \"writes\" and \"executes\"";
     fn from_toml(plain: &TomlValue) -> Result<Self, ValueError> {
-        read_list(plain, AskedAbout::from_toml)
+        read_list(plain, NamedEffect::from_toml)
     }
     fn to_toml(&self) -> Option<String> {
-        Some(quote_list(self, |asked| asked.as_str().into()))
+        Some(quote_list(self, |effect| {
+            ToolEffect::from(*effect).as_str().into()
+        }))
     }
 }
 
-named!(
-    /// The condition for asking an editor for its own tools.
-    Discover, "\"announced\", \"always\" or \"never\"" {
-        /// If it announces that it has some.
+value_names!(
+    DiscoveryMode, "\"announced\", \"always\" or \"never\"" {
         Announced = "announced",
-        /// Always, whatever it announces.
         Always = "always",
-        /// Never.
         Never = "never",
     }
 );

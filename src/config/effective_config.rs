@@ -8,7 +8,6 @@ use super::config_setting::ConfigSetting;
 use super::global_flags::{ColorChoice, GlobalFlags};
 use super::mcp_servers::McpServer;
 use super::overrides;
-use super::proxy::ProxyVariables;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, CallerTable, Editor, JournalTitles, Limits, Log, Mcp, Policy, Poll, Questions,
@@ -18,6 +17,7 @@ use super::url::BackendUrl;
 use super::workspaces::WorkspaceRule;
 use punie_core::durable::FileStamp;
 use punie_core::ids::DeviceId;
+use punie_core::owner_choices::ProxyVariables;
 use punie_text::redact::Secret;
 
 /// The configuration in force.

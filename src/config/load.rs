@@ -13,7 +13,7 @@ use super::overrides::{
     flag_or_variable, read_config_file, resolve_caller, resolve_color, resolve_config_file,
     resolve_home, value_error,
 };
-use super::proxy::ProxyVariables;
+use super::proxy::resolve_proxies;
 use super::sources::{ProcessEnvironment, ValueOrigin};
 use super::tables::{
     Audit, Backend, Editor, JournalTitles, Limits, Log, Mcp, Policy, Poll, Questions, SafeMode,
@@ -145,7 +145,7 @@ impl Config {
             home: home.to_owned(),
             file: file.to_owned(),
             configured_url: backend.url.clone(),
-            proxies: ProxyVariables::resolve_proxies(backend.proxy.as_ref(), &source.environment),
+            proxies: resolve_proxies(backend.proxy.as_ref(), &source.environment),
             backend,
             poll: Poll::read(&mut reader),
             websocket: WebSocket::read(&mut reader),

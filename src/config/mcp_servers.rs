@@ -11,8 +11,8 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::toml_document::{ConfigFault, line_at_offset};
 use super::url::BackendUrl;
-use punie_core::tool_effect::ToolEffect;
-use punie_sandbox::WorkspaceAccess;
+use punie_core::owner_choices::WorkspaceAccess;
+use punie_core::tool_effect::{NamedEffect, ToolEffect};
 
 /// The table with a table for each server.
 pub(super) const SERVERS_TABLE: &str = "mcp.servers";
@@ -75,7 +75,7 @@ struct WrittenServer {
     #[serde(default)]
     env: BTreeMap<String, String>,
     cwd: Option<PathBuf>,
-    paths: Option<WrittenPaths>,
+    paths: Option<WorkspaceAccess>,
     network: Option<WrittenNetwork>,
     url: Option<String>,
     #[serde(default)]
@@ -86,15 +86,7 @@ struct WrittenServer {
     timeout: u64,
     tools: Option<Vec<String>>,
     #[serde(default)]
-    effects: BTreeMap<String, WrittenEffect>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum WrittenPaths {
-    None,
-    Read,
-    Write,
+    effects: BTreeMap<String, NamedEffect>,
 }
 
 #[derive(PartialEq, Deserialize)]
@@ -102,14 +94,6 @@ enum WrittenPaths {
 enum WrittenNetwork {
     None,
     Ask,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum WrittenEffect {
-    Reads,
-    Writes,
-    Executes,
 }
 
 fn enabled_by_default() -> bool {
@@ -188,14 +172,8 @@ fn check_server(name: &str, written: WrittenServer) -> Result<McpServer, String>
             "timeout must be between 1 and {MAX_TIMEOUT} seconds, not {given}"
         ));
     }
-    let effects = written.effects.into_iter().map(|(tool, effect)| {
-        let effect = match effect {
-            WrittenEffect::Reads => ToolEffect::Reads,
-            WrittenEffect::Writes => ToolEffect::Writes,
-            WrittenEffect::Executes => ToolEffect::Executes,
-        };
-        (tool, effect)
-    });
+    let effects = written.effects.into_iter();
+    let effects = effects.map(|(tool, effect)| (tool, ToolEffect::from(effect)));
     let target = match (written.command, written.url) {
         (Some(command), None) => {
             if !written.headers.is_empty() {
@@ -210,11 +188,7 @@ fn check_server(name: &str, written: WrittenServer) -> Result<McpServer, String>
                 args: written.args,
                 env: written.env,
                 cwd: written.cwd,
-                paths: match written.paths.unwrap_or(WrittenPaths::Write) {
-                    WrittenPaths::None => WorkspaceAccess::Hidden,
-                    WrittenPaths::Read => WorkspaceAccess::Read,
-                    WrittenPaths::Write => WorkspaceAccess::Write,
-                },
+                paths: written.paths.unwrap_or(WorkspaceAccess::Write),
                 has_network: written.network != Some(WrittenNetwork::None),
             }
         }

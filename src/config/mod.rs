@@ -24,17 +24,14 @@ mod url;
 mod value;
 mod workspaces;
 
-pub use choices::{
-    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, SignalSwitch, ToolProfileName,
-    WakeUp,
-};
+pub use choices::{BackendKind, LogFile, LogFormat, LogLevel, SignalSwitch};
 pub use config_setting::ConfigSetting;
 pub use effective_config::{CallerSettings, Config};
 pub use error::ConfigError;
 pub use global_flags::{ColorChoice, GlobalFlags};
 pub use key_description::{KeyDescription, list_keys};
 pub use mcp_servers::{McpServer, McpTarget, check_mcp_name};
-pub use proxy::{ProxySetting, ProxyVariables};
+pub use proxy::ProxySetting;
 pub use public_key::PublicKey;
 pub use reload::{ChangedSetting, FileStamp};
 pub use sources::{ProcessEnvironment, ValueOrigin, read_config_text};

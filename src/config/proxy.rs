@@ -8,6 +8,7 @@ use reqwest::Url;
 use super::sources::ProcessEnvironment;
 use super::toml_document::TomlValue;
 use super::value::{ConfigValue, ValueError, quote_toml, read_text};
+use punie_core::owner_choices::ProxyVariables;
 
 /// The value of `backend.proxy`.
 #[derive(Clone, PartialEq, Eq)]
@@ -69,53 +70,32 @@ impl ConfigValue for Option<ProxySetting> {
     }
 }
 
-/// The proxies in force, in the form of the usual variables. They may hold passwords.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct ProxyVariables {
-    /// `HTTP_PROXY`.
-    pub http: String,
-    /// `HTTPS_PROXY`.
-    pub https: String,
-    /// `ALL_PROXY`.
-    pub all: String,
-    /// `NO_PROXY`: hosts that are reached directly.
-    pub no: String,
-}
-
-impl fmt::Debug for ProxyVariables {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxies").finish_non_exhaustive()
-    }
-}
-
-impl ProxyVariables {
-    /// Takes the configured proxy, else those of the environment.
-    pub(super) fn resolve_proxies(
-        setting: Option<&ProxySetting>,
-        environment: &ProcessEnvironment,
-    ) -> Self {
-        let variable = |upper: &str| {
-            let value = environment
-                .get(upper)
-                .or_else(|| environment.get(&upper.to_ascii_lowercase()));
-            value
-                .and_then(|value| value.to_str())
-                .unwrap_or_default()
-                .to_owned()
-        };
-        match setting {
-            Some(ProxySetting::Direct) => Self::default(),
-            Some(ProxySetting::Server(url)) => Self {
-                all: url.clone(),
-                ..Self::default()
-            },
-            None => Self {
-                http: variable("HTTP_PROXY"),
-                https: variable("HTTPS_PROXY"),
-                all: variable("ALL_PROXY"),
-                no: variable("NO_PROXY"),
-            },
-        }
+/// Takes the configured proxy, else those of the environment.
+pub(super) fn resolve_proxies(
+    setting: Option<&ProxySetting>,
+    environment: &ProcessEnvironment,
+) -> ProxyVariables {
+    let variable = |upper: &str| {
+        let value = environment
+            .get(upper)
+            .or_else(|| environment.get(&upper.to_ascii_lowercase()));
+        value
+            .and_then(|value| value.to_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    match setting {
+        Some(ProxySetting::Direct) => ProxyVariables::default(),
+        Some(ProxySetting::Server(url)) => ProxyVariables {
+            all: url.clone(),
+            ..ProxyVariables::default()
+        },
+        None => ProxyVariables {
+            http: variable("HTTP_PROXY"),
+            https: variable("HTTPS_PROXY"),
+            all: variable("ALL_PROXY"),
+            no: variable("NO_PROXY"),
+        },
     }
 }
 
@@ -131,7 +111,7 @@ mod tests {
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
         let setting = setting.map(|text| ProxySetting::parse(text).expect(text));
-        ProxyVariables::resolve_proxies(
+        resolve_proxies(
             setting.as_ref(),
             &ProcessEnvironment::new(variables, None, None),
         )

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use super::effective_config::Config;
 use super::error::ConfigError;
 use super::signal_switches::is_switch_key;
@@ -24,10 +26,11 @@ const RESTART_KEYS: &[&str] = &[
 ];
 
 /// A setting whose value in the file is not the one in force.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ChangedSetting {
     /// The key, with its table.
-    pub key: &'static str,
+    pub key: String,
     /// The value in force, as a file would have it.
     pub in_force: String,
     /// The value in the file.
@@ -70,7 +73,7 @@ impl Config {
         let change = |setting: &super::ConfigSetting| {
             let now = newer.settings.iter().find(|now| now.key == setting.key)?;
             (now.value != setting.value).then(|| ChangedSetting {
-                key: setting.key,
+                key: setting.key.to_owned(),
                 in_force: setting.value.clone(),
                 in_file: now.value.clone(),
             })
@@ -83,7 +86,7 @@ impl Config {
             };
             // Their tables may hold secrets, so only the names are shown.
             changes.push(ChangedSetting {
-                key: "mcp.servers",
+                key: "mcp.servers".to_owned(),
                 in_force: names(self),
                 in_file: names(newer),
             });
@@ -177,8 +180,8 @@ mod tests {
         Config::load(&flags, &environment, WorkspaceRule::NotNeeded).expect("it is right")
     }
 
-    fn keys(changes: &[ChangedSetting]) -> Vec<&'static str> {
-        changes.iter().map(|change| change.key).collect()
+    fn keys(changes: &[ChangedSetting]) -> Vec<String> {
+        changes.iter().map(|change| change.key.clone()).collect()
     }
 
     #[test]
@@ -204,7 +207,7 @@ mod tests {
         assert_eq!(
             applied.list_changes(&newer)[0],
             ChangedSetting {
-                key: "backend.heartbeat_ms",
+                key: "backend.heartbeat_ms".to_owned(),
                 in_force: "60000".to_owned(),
                 in_file: "1000".to_owned(),
             }

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::choices::{
-    AskedAbout, BackendKind, Discover, LogFile, LogFormat, LogLevel, SignalSwitch, ToolProfileName,
-    WakeUp, default_network, default_required_level,
+    BackendKind, LogFile, LogFormat, LogLevel, SignalSwitch, default_network,
+    default_required_level,
 };
 use super::config_reader::ConfigReader;
 use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
 use super::url::BackendUrl;
 use super::value::{ConfigValue, allowed_text};
+use punie_core::owner_choices::{DiscoveryMode, ToolProfile, WakeupMode};
+use punie_core::tool_effect::NamedEffect;
 use punie_sandbox::{NetworkAccess, RequiredLevel};
 
 /// A table as the generated file shows it.
@@ -95,7 +97,7 @@ tables! {
         /// Run only requests that are signed with the private half of this Ed25519 key, for this device, and not expired (docs/audit.md). Not set: every request of the backend is run.
         request_key, "request_key": Option<PublicKey> = None, ..;
         /// auto, on or off: use a WebSocket so that a convex backend can wake the device. auto: only where the backend does not support long polling.
-        wakeup, "wakeup": WakeUp = WakeUp::Auto, ..;
+        wakeup, "wakeup": WakeupMode = WakeupMode::Auto, ..;
         /// The interval of heartbeats, by which the backend sees that the device is there. The backend may change it.
         heartbeat, "heartbeat_ms": Duration = ms(60_000), ms(100)..=HOUR;
         /// The interval of heartbeats while the wake-up WebSocket is connected. The backend misses a lost device after two and a half of these.
@@ -189,7 +191,7 @@ tables! {
     /// The tools of this device.
     ["tools"] Tools {
         /// minimal, coding or all: the profile of this device (docs/mcp.md lists them). Tools outside of it are not published, and their calls are refused, whoever makes them.
-        profile, "profile": ToolProfileName = ToolProfileName::All, ..;
+        profile, "profile": ToolProfile = ToolProfile::All, ..;
     }
 
     /// The rights of one caller: NAME is the name of its token at the backend, as in [callers.ci]. [callers.default] is for all callers that have no table of their own; without it they may do what this file and policy.toml allow all. Rights only narrow that.
@@ -197,7 +199,7 @@ tables! {
         /// The tools that the caller may call: by name, by effect ("reads", "writes", "executes"), or "guest:NAME" for a tool of an editor or a plugin. Not set: all.
         tools, "tools": Option<Vec<String>> = None, ..;
         /// minimal, coding or all: the caller may call only tools of this profile.
-        profile, "profile": ToolProfileName = ToolProfileName::All, ..;
+        profile, "profile": ToolProfile = ToolProfile::All, ..;
         /// The workspaces that the caller's calls may reach, all of them workspaces of the device. Such a caller runs no commands, because a command sees all workspaces. Not set: all workspaces.
         workspaces, "workspaces": Option<Vec<PathBuf>> = None, ..;
         /// The most calls that the caller may make within a minute; more are refused until then. 0: any number.
@@ -281,9 +283,9 @@ tables! {
         /// true: commands run in the editor's terminals, unconfined, and only with require = "none". false: they run here, and their output is shown in the editor too.
         terminals, "terminals": bool = false, ..;
         /// The calls that the person at the editor is asked about, or `punie-runner approvals` if no turn is open any more: the effects "reads", "writes", "executes".
-        ask, "ask": Vec<AskedAbout> = vec![AskedAbout::Writes, AskedAbout::Executes], ..;
+        ask, "ask": Vec<NamedEffect> = vec![NamedEffect::Writes, NamedEffect::Executes], ..;
         /// announced, always or never: ask the editor for tools of its own. announced: only if it says that it has some.
-        discover, "discover": Discover = Discover::Announced, ..;
+        discover, "discover": DiscoveryMode = DiscoveryMode::Announced, ..;
         /// How long the editor may take to answer.
         timeout, "timeout_ms": Duration = ms(30_000), ms(100)..=HOUR;
         /// How long a tool of the editor may take, if its call has no earlier deadline.

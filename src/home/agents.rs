@@ -9,7 +9,7 @@ use super::document_checks::ConventionFields;
 use super::document_file::UnreadableDocument;
 use super::frontmatter::{TextList, ToolNames};
 use super::home_document::{
-    self, CopyTexts, DocumentHead, DocumentKind, HomeCatalogItem, HomeDocument,
+    self, CatalogEntry, CopyTexts, DocumentHead, DocumentKind, HomeDocument,
 };
 use super::home_problem::HomeProblem;
 use super::layout::Home;
@@ -80,8 +80,8 @@ struct AgentHead {
 
 impl AgentDefinition {
     /// Converts the agent to its entry in the catalog.
-    pub fn catalog_item(&self) -> HomeCatalogItem {
-        HomeCatalogItem::from_serializable(&self.id, self)
+    pub fn catalog_item(&self) -> CatalogEntry {
+        CatalogEntry::from_serializable(&self.id, self)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::home_document::HomeCatalogItem;
+use super::home_document::CatalogEntry;
 use super::home_problem::{HomeProblem, ProblemEffect};
 
 /// The most bytes of one entry.
@@ -15,9 +15,9 @@ const KIND_LIMIT: usize = 6 << 20;
 
 /// Cuts the texts of entries that are too long, and then those of the longest entries until all fit. `folder` is that of
 /// the documents.
-pub fn fit_catalog(items: &mut [HomeCatalogItem], folder: &Path) -> Vec<HomeProblem> {
+pub fn fit_catalog(items: &mut [CatalogEntry], folder: &Path) -> Vec<HomeProblem> {
     let mut problems = Vec::new();
-    let mut cut = |item: &mut HomeCatalogItem, limit: usize, why: &str| {
+    let mut cut = |item: &mut CatalogEntry, limit: usize, why: &str| {
         let kept = cut_text(item, limit);
         problems.push(HomeProblem {
             path: folder.join(&item.key),
@@ -36,7 +36,7 @@ pub fn fit_catalog(items: &mut [HomeCatalogItem], folder: &Path) -> Vec<HomeProb
     }
     let mut total: usize = items.iter().map(|item| item.body.len()).sum();
     if total > KIND_LIMIT {
-        let mut longest: Vec<&mut HomeCatalogItem> = items.iter_mut().collect();
+        let mut longest: Vec<&mut CatalogEntry> = items.iter_mut().collect();
         // By key where two are of one length, so that the choice is always the same.
         longest.sort_by(|a, b| (b.body.len(), &a.key).cmp(&(a.body.len(), &b.key)));
         for item in longest {
@@ -56,7 +56,7 @@ pub fn fit_catalog(items: &mut [HomeCatalogItem], folder: &Path) -> Vec<HomeProb
 }
 
 /// Cuts the text so that the entry fits, and marks it. Returns the bytes of text that stay.
-fn cut_text(item: &mut HomeCatalogItem, limit: usize) -> usize {
+fn cut_text(item: &mut CatalogEntry, limit: usize) -> usize {
     let Ok(mut document) = serde_json::from_str::<Value>(&item.body) else {
         return 0;
     };
@@ -77,9 +77,9 @@ fn cut_text(item: &mut HomeCatalogItem, limit: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn item(key: &str, text: &str) -> HomeCatalogItem {
+    fn item(key: &str, text: &str) -> CatalogEntry {
         let body = serde_json::json!({"id": key, "body": text});
-        HomeCatalogItem::from_serializable(key, &body)
+        CatalogEntry::from_serializable(key, &body)
     }
 
     #[test]

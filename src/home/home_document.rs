@@ -96,16 +96,17 @@ pub enum CopyTexts {
 
 /// One entry of the catalog, as it is published.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HomeCatalogItem {
-    /// The id.
+pub struct CatalogEntry {
+    /// Unique within its kind: the id.
     pub key: String,
-    /// The SHA-256 of the body text, in hex: it changes exactly when the body does.
+    /// The SHA-256 of the body text, in hex: it changes exactly when the body does. The backend does not rewrite an
+    /// unchanged entry.
     pub hash: String,
     /// The entry as JSON text.
     pub body: String,
 }
 
-impl HomeCatalogItem {
+impl CatalogEntry {
     /// Creates the entry of a value that serializes to JSON with a fixed order of fields.
     ///
     /// # Panics

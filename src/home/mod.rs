@@ -1,7 +1,7 @@
 //! The runner's home, `~/.punie`: its layout, its file modes, and the owner's files in it.
 //!
 //! Read first: [`Home`], the folder, whose methods name each file in it; [`SecretStore`], the owner's secrets, and which
-//! commands get them; [`HomeCatalogItem`], a skill or an agent as the backend and the tools see it.
+//! commands get them; [`CatalogEntry`], a skill or an agent as the backend and the tools see it.
 //!
 //! The engine, the tools, the editor, undo, this machine and the program use this crate. It uses `punie-core` and
 //! `punie-text`.
@@ -82,7 +82,7 @@ pub use device_identity::DeviceIdentity;
 pub use embedded_backend::EmbeddedBackendAddress;
 pub use error::{HomeError, HomeFailureKind};
 pub use folder_watch::{FolderSignal, FolderWatch};
-pub use home_document::{CopyTexts, DocumentKind, HomeCatalogItem, plugin_of_document, sort_keys};
+pub use home_document::{CatalogEntry, CopyTexts, DocumentKind, plugin_of_document, sort_keys};
 pub use home_problem::{HomeProblem, ProblemEffect};
 pub use identity_map::{
     IdentityMapError, IdentityMapStore, ListedPerson, NamedPerson, NewPerson, TextAliases,
@@ -112,7 +112,7 @@ pub use packages::{
 };
 pub use people::{AskPeople, NobodyToAsk, PeopleAnswer, PeopleAsker, RunnerPeople};
 pub use plugin_folder::{plugin_fingerprint, read_plugin_tools, store_plugin_tools};
-pub use plugins::{ConfiguredServer, Plugin, PluginPaths, RemoteServer, load_plugins};
+pub use plugins::{ConfiguredServer, Plugin, RemoteServer, load_plugins};
 pub use policy_files::{GrantFiles, PolicyFile, PolicyStamp};
 pub use presence::{ApproverPresence, ClientPresence};
 pub use question_input::{ChoiceOption, PersonReply, QuestionInput, read_own_words};

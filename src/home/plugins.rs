@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::document_file::{self, UnreadableDocument};
 use super::home_document;
 use super::home_problem::HomeProblem;
 use super::layout::Home;
 use super::plugin_folder;
-use punie_core::tool_effect::ToolEffect;
+use punie_core::owner_choices::WorkspaceAccess;
+use punie_core::tool_effect::{NamedEffect, ToolEffect};
 
 const FILE: &str = "plugin.toml";
 /// The longest time that a call may take, in seconds.
@@ -40,7 +41,7 @@ pub struct Plugin {
     /// The program's arguments.
     pub args: Vec<String>,
     /// Its access to the workspaces.
-    pub paths: PluginPaths,
+    pub paths: WorkspaceAccess,
     /// It may ask for hosts, as commands do. Otherwise it has no network.
     pub has_network: bool,
     /// The longest time that a call may take.
@@ -98,19 +99,6 @@ impl Plugin {
     }
 }
 
-/// The access of a plugin to the workspaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PluginPaths {
-    /// It sees nothing of them.
-    #[default]
-    None,
-    /// It reads them.
-    Read,
-    /// It reads and writes them.
-    Write,
-}
-
 /// The manifest as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -123,13 +111,13 @@ struct Manifest {
     version: String,
     command: Option<Vec<String>>,
     #[serde(default)]
-    paths: PluginPaths,
+    paths: WorkspaceAccess,
     #[serde(default)]
     network: ManifestNetwork,
     #[serde(default = "usual_timeout")]
     timeout: u64,
     #[serde(default)]
-    effects: BTreeMap<String, ManifestEffect>,
+    effects: BTreeMap<String, NamedEffect>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -138,14 +126,6 @@ enum ManifestNetwork {
     #[default]
     None,
     Ask,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ManifestEffect {
-    Reads,
-    Writes,
-    Executes,
 }
 
 fn first_version() -> String {
@@ -204,14 +184,8 @@ pub(super) fn load_plugin_below(
             );
         }
     };
-    let effects = manifest.effects.into_iter().map(|(tool, effect)| {
-        let effect = match effect {
-            ManifestEffect::Reads => ToolEffect::Reads,
-            ManifestEffect::Writes => ToolEffect::Writes,
-            ManifestEffect::Executes => ToolEffect::Executes,
-        };
-        (tool, effect)
-    });
+    let effects = manifest.effects.into_iter();
+    let effects = effects.map(|(tool, effect)| (tool, ToolEffect::from(effect)));
     Ok(Plugin {
         name: manifest.name.unwrap_or_else(|| id.clone()),
         description: manifest.description,
@@ -248,9 +222,9 @@ pub(super) fn describe_manifest(text: &str) -> Result<String, String> {
         return Ok("it runs nothing itself, and brings skills or agents".to_owned());
     };
     let paths = match manifest.paths {
-        PluginPaths::None => "sees no workspace",
-        PluginPaths::Read => "reads the workspaces",
-        PluginPaths::Write => "reads and writes the workspaces",
+        WorkspaceAccess::Hidden => "sees no workspace",
+        WorkspaceAccess::Read => "reads the workspaces",
+        WorkspaceAccess::Write => "reads and writes the workspaces",
     };
     let network = match manifest.network {
         ManifestNetwork::None => "has no network",
@@ -288,9 +262,9 @@ fn check_values(manifest: &Manifest) -> Result<(), String> {
     let reads = manifest
         .effects
         .iter()
-        .find(|(_, effect)| **effect == ManifestEffect::Reads);
+        .find(|(_, effect)| **effect == NamedEffect::Reads);
     match reads {
-        Some((tool, _)) if manifest.paths == PluginPaths::Write => Err(format!(
+        Some((tool, _)) if manifest.paths == WorkspaceAccess::Write => Err(format!(
             "{tool} cannot be one that only reads, because the plugin may write (paths = \"write\"). Leave it out of \
              [effects], or move it to a plugin with paths = \"read\""
         )),

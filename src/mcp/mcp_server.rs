@@ -31,7 +31,7 @@ use super::listed_tool::listed_tool;
 use super::output_pages::{PAGE_TEMPLATE, output_resource, page_args};
 use super::tool_answer::tool_result;
 use punie_core::ids::RequestId;
-use punie_tool::ToolProfile;
+use punie_tool::{ToolProfile, is_entry_in_profile};
 
 /// The first and the longest time between two looks for a question about a call.
 const QUESTION_INTERVALS: (Duration, Duration) =
@@ -247,7 +247,7 @@ impl ServerHandler for McpServer {
         let entries = self.link.list_tools().await;
         let tools = entries
             .iter()
-            .filter(|entry| self.profile.includes(entry))
+            .filter(|entry| is_entry_in_profile(entry, self.profile))
             .filter_map(listed_tool);
         Ok(ListToolsResult::with_all_items(tools.collect()))
     }

@@ -14,6 +14,7 @@
 //! - [`file_metadata`]: permission bits and the identity of a file, on systems that have them.
 //! - [`heap_memory`]: the memory that the C library holds for the heap.
 //! - [`host_traffic`]: the numbers of a command's traffic with a host.
+//! - [`owner_choices`]: choices of the owner that the configuration names and other crates act on.
 //! - [`record_locks`]: the locks of SQLite, held by the open file and not by the process.
 //! - [`lock_wait`]: the wait for another process that keeps an SQLite file locked.
 //! - [`failpoint`]: points at which a test can end the process; nothing in a normal build.
@@ -34,6 +35,7 @@ pub mod heap_memory;
 pub mod host_traffic;
 pub mod ids;
 pub mod lock_wait;
+pub mod owner_choices;
 pub mod record_locks;
 pub mod request_session;
 pub mod runner_home;

@@ -36,6 +36,26 @@ impl ToolEffect {
     }
 }
 
+/// An effect that the owner or a plugin can name. Only the program's own tools wait for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are those of the effects")]
+pub enum NamedEffect {
+    Reads,
+    Writes,
+    Executes,
+}
+
+impl From<NamedEffect> for ToolEffect {
+    fn from(named: NamedEffect) -> Self {
+        match named {
+            NamedEffect::Reads => Self::Reads,
+            NamedEffect::Writes => Self::Writes,
+            NamedEffect::Executes => Self::Executes,
+        }
+    }
+}
+
 /// As [`ToolEffect::as_str`] in a column of the journal.
 impl FromSql for ToolEffect {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {

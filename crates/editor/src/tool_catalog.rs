@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 use super::session::EditorSession;
 use punie_tool::time_limit::run_within_limit;
 
+pub use punie_core::owner_choices::DiscoveryMode;
+
 /// A client that takes longer to list its tools counts as one that has none.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The most tools of one client.
@@ -36,18 +38,6 @@ const KINDS: &[&str] = &[
     OTHER,
 ];
 const OTHER: &str = "other";
-
-/// The condition for asking a client for its tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DiscoveryMode {
-    /// If the client announced that it can be asked.
-    #[default]
-    Announced,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
 
 /// A tool that a client offers.
 #[derive(Debug, Clone, PartialEq)]

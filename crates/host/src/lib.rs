@@ -22,6 +22,7 @@ pub mod network_proxy;
 pub mod permission;
 pub mod prepared_write;
 pub mod protected_path;
+pub mod shell_view;
 pub mod terminals;
 pub mod text_source;
 pub mod worker;

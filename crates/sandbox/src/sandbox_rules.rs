@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 
 use super::level::NetworkAccess;
 
+pub use punie_core::owner_choices::WorkspaceAccess;
+
 /// The resolved targets of hidden paths, cached as long as the rules exist, because a path may become inaccessible
 /// later. An entry without targets was resolved and led nowhere else.
 #[derive(Debug, Default)]
@@ -43,18 +45,6 @@ pub struct LoginPaths {
     pub certificates: Vec<PathBuf>,
     /// The trust store of Java machines, if there is one.
     pub java_trust_store: Option<PathBuf>,
-}
-
-/// The access of processes to the workspaces, and to the additional paths that the owner makes writable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WorkspaceAccess {
-    /// They write there.
-    #[default]
-    Write,
-    /// They read there.
-    Read,
-    /// They see nothing of it.
-    Hidden,
 }
 
 /// The owner's settings and the paths of this machine that determine the sandbox.

@@ -68,7 +68,7 @@ pub use registry::{DuplicateToolName, ToolRegistry};
 pub use schema_arguments::{SchemaArgument, list_arguments};
 pub use tool_context::ToolContext;
 pub use tool_entry::{ReadyCall, ToolDeps, ToolEntry, ToolSet};
-pub use tool_profile::{ModelFormat, ToolProfile};
+pub use tool_profile::{ModelFormat, ToolProfile, is_entry_in_profile};
 pub use tool_spec::{CallLane, DEVICE_ORIGIN, EDITOR_ORIGIN, SchemaText, ToolSpec};
 
 /// Re-exported so that code that serves or implements tools needs this module only.

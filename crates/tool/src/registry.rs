@@ -91,7 +91,7 @@ impl ToolRegistry {
         let entry = self
             .get_entry(name)
             .ok_or_else(|| self.unknown_error(name))?;
-        if self.profile.includes_spec(entry.tool_spec()) {
+        if entry.tool_spec().is_in_profile(self.profile) {
             return Ok(entry);
         }
         let text = format!(
@@ -126,7 +126,7 @@ impl ToolRegistry {
             .values()
             .cloned()
             .chain(self.dynamic_tools.list_entries())
-            .filter(|entry| self.profile.includes_spec(entry.tool_spec()))
+            .filter(|entry| entry.tool_spec().is_in_profile(self.profile))
             .collect();
         all.sort_by(|a, b| a.tool_spec().name.cmp(&b.tool_spec().name));
         all

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::tool_spec::{DEVICE_ORIGIN, ToolSpec};
 
+pub use punie_core::owner_choices::ToolProfile;
+
 /// The tools of the smallest profile: enough to look around, to change files and to run commands.
 const MINIMAL_TOOLS: &[&str] = &[
     "Bash",
@@ -17,56 +19,28 @@ const MINIMAL_TOOLS: &[&str] = &[
 /// The domains that programming needs.
 const CODING_DOMAINS: &[&str] = &["file", "search", "shell", "terminal", "git", "state"];
 
-/// A part of the catalog.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ToolProfile {
-    /// A few tools of the device: less than 12,000 bytes.
-    Minimal,
-    /// The tools for files, search, commands, git and tasks, and those of plugins and editors.
-    Coding,
-    /// All tools.
-    #[default]
-    All,
+/// Returns whether a profile lists the tool of this catalog entry. It lists no names for compatibility.
+pub fn is_entry_in_profile(entry: &Value, profile: ToolProfile) -> bool {
+    let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
+    let is_own = entry["origin"] == DEVICE_ORIGIN;
+    let (name, domain) = (text(&entry["name"]), text(&entry["categories"][0]));
+    entry["compat"] != true && includes_named(profile, is_own, &name, &domain)
 }
 
-impl ToolProfile {
-    /// All profiles by their names.
-    pub const NAMES: [(&str, Self); 3] = [
-        ("minimal", Self::Minimal),
-        ("coding", Self::Coding),
-        ("all", Self::All),
-    ];
-
-    /// Returns the profile's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Minimal => "minimal",
-            Self::Coding => "coding",
-            Self::All => "all",
-        }
-    }
-
-    /// Returns whether a profile lists the tool of this catalog entry. It lists no names for compatibility.
-    pub fn includes(self, entry: &Value) -> bool {
-        let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
-        let is_own = entry["origin"] == DEVICE_ORIGIN;
-        let (name, domain) = (text(&entry["name"]), text(&entry["categories"][0]));
-        entry["compat"] != true && self.includes_named(is_own, &name, &domain)
-    }
-
+impl ToolSpec {
     /// Returns whether calls of this tool belong to the profile. Names for compatibility belong only to the whole.
-    pub fn includes_spec(self, tool: &ToolSpec) -> bool {
-        let is_own = tool.origin == DEVICE_ORIGIN;
-        self == Self::All
-            || (tool.same_as.is_none() && self.includes_named(is_own, &tool.name, tool.domain))
+    pub fn is_in_profile(&self, profile: ToolProfile) -> bool {
+        let is_own = self.origin == DEVICE_ORIGIN;
+        profile == ToolProfile::All
+            || (self.same_as.is_none() && includes_named(profile, is_own, &self.name, self.domain))
     }
+}
 
-    fn includes_named(self, is_own: bool, name: &str, domain: &str) -> bool {
-        match self {
-            Self::Minimal => is_own && MINIMAL_TOOLS.contains(&name),
-            Self::Coding => !is_own || CODING_DOMAINS.contains(&domain),
-            Self::All => true,
-        }
+fn includes_named(profile: ToolProfile, is_own: bool, name: &str, domain: &str) -> bool {
+    match profile {
+        ToolProfile::Minimal => is_own && MINIMAL_TOOLS.contains(&name),
+        ToolProfile::Coding => !is_own || CODING_DOMAINS.contains(&domain),
+        ToolProfile::All => true,
     }
 }
 
@@ -126,8 +100,9 @@ mod tests {
     #[test]
     fn a_profile_is_a_part_of_the_next() {
         let entry = |name: &str, domain: &str, origin: &str| json!({"name": name, "categories": [domain], "origin": origin});
-        let profiles =
-            |entry: &Value| ToolProfile::NAMES.map(|(_, profile)| profile.includes(entry));
+        let profiles = |entry: &Value| {
+            ToolProfile::NAMES.map(|(_, profile)| is_entry_in_profile(entry, profile))
+        };
         assert_eq!(
             profiles(&entry("Read", "file", "device")),
             [true, true, true]

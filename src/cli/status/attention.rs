@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::runner_status::{BackendStatus, RunnerStatus, WaitingApproval};
 use crate::cli::pause::describe_stopped;
-use crate::cli::wiring::{SettingsInForce, WaitingSetting, config_file_hash};
+use crate::cli::wiring::{SettingsInForce, config_file_hash};
 use crate::cli::{console, display_time};
+use crate::config::ChangedSetting;
 use punie_engine::journal::InterruptedQuestion;
 use punie_home::{OwnerNotice, SwitchState, command_to_type};
 
@@ -164,7 +165,7 @@ pub(in crate::cli) fn describe_config(in_force: &SettingsInForce) -> Option<Atte
 }
 
 /// Describes a setting that needs a restart: `backend.url https://a -> https://b`.
-fn describe_waiting(setting: &WaitingSetting) -> String {
+fn describe_waiting(setting: &ChangedSetting) -> String {
     let plain = |value: &str| {
         let value = value
             .strip_prefix('"')

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::cli::exit::{CommandError, Exit};
-use crate::cli::wiring::proxy_rules;
 use crate::config::{BackendUrl, Config, PublicKey};
 use punie_core::durable::{Readers, replace_file};
 use punie_core::ids::to_hex;
@@ -96,7 +95,7 @@ impl ReleaseSource {
             return Err(CommandError::with_exit(Exit::Config, text));
         }
         Ok(Self {
-            client: build_download_client(&url.to_url(), &proxy_rules(config))?,
+            client: build_download_client(&url.to_url(), &config.proxies)?,
             url: url.as_str().to_owned(),
             key: VerifyingKey::from_bytes(key.as_bytes())?,
         })

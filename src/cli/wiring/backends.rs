@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cli::exit::{self, Exit};
-use crate::config::{BackendKind, Config, ProxyVariables, ValueOrigin};
+use crate::config::{BackendKind, Config, ValueOrigin};
 use punie_core::ids::{DeviceId, ProcessId};
 use punie_engine::backend::{
     Backend, BackendError, BadUrl, ConnectionProblem, ConvexBackend, DeviceCredentials,
-    HttpFunctions, ProxyRules, TokenSource, TransportOptions, WebSocketBackend, WebSocketOptions,
+    HttpFunctions, ProxyServer, TokenSource, TransportOptions, WebSocketBackend, WebSocketOptions,
 };
 use punie_engine::journal::BackendIdentity;
 use punie_home::{BackendTokens, DeviceIdentity, Home, TokenName, command_to_type};
@@ -79,7 +79,7 @@ pub(super) fn device_backend(
         ping: config.websocket.ping,
         pong_timeout: config.websocket.pong_timeout,
         allow_insecure: config.backend.allow_insecure_http,
-        proxies: proxy_rules(config),
+        proxies: config.proxies.clone(),
     };
     let (tokens, redactor) = (backend_tokens(config, home)?, redactor.clone());
     let shown: TokenSource = Arc::new(move || match tokens.read(TokenName::Backend) {
@@ -189,7 +189,7 @@ pub fn proxy_of_backend(config: &Config) -> Result<Option<(String, u16)>, BadUrl
     let Some(url) = &config.backend.url else {
         return Ok(None);
     };
-    let proxy = proxy_rules(config).server_for(&url.to_url())?;
+    let proxy = ProxyServer::for_address(&url.to_url(), &config.proxies)?;
     Ok(proxy.map(|proxy| proxy.host_and_port()))
 }
 
@@ -205,22 +205,6 @@ pub async fn connect_once(
     match tokio::time::timeout(timeout, connection).await {
         Ok(Ok(_)) => Ok(()),
         _ => Err(ProbeFailure::NoConnection { host, port }),
-    }
-}
-
-/// Returns the proxies of the configuration.
-pub fn proxy_rules(config: &Config) -> ProxyRules {
-    let ProxyVariables {
-        http,
-        https,
-        all,
-        no,
-    } = config.proxies.clone();
-    ProxyRules {
-        http,
-        https,
-        all,
-        no,
     }
 }
 
@@ -290,7 +274,7 @@ pub fn http_functions(config: &Config) -> anyhow::Result<HttpFunctions> {
     }
     let options = TransportOptions {
         allow_insecure_http: config.backend.allow_insecure_http,
-        proxies: proxy_rules(config),
+        proxies: config.proxies.clone(),
         ..TransportOptions::default()
     };
     let functions = HttpFunctions::new(url.as_str(), options)?;

@@ -6,8 +6,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::config::{Config, McpServer, McpTarget};
 use punie_core::ids::to_hex;
-use punie_home::{ConfiguredServer, Plugin, PluginPaths, RemoteServer};
-use punie_sandbox::WorkspaceAccess;
+use punie_core::owner_choices::WorkspaceAccess;
+use punie_home::{ConfiguredServer, Plugin, RemoteServer};
 
 /// Converts the servers that are switched on.
 pub(super) fn configured_servers(config: &Config) -> Vec<Plugin> {
@@ -26,7 +26,7 @@ fn to_plugin(server: &McpServer, config: &Config) -> Plugin {
         folder: first,
         program: None,
         args: Vec::new(),
-        paths: PluginPaths::None,
+        paths: WorkspaceAccess::Hidden,
         has_network: false,
         timeout: server.timeout,
         effects: server.effects.clone(),
@@ -52,11 +52,7 @@ fn to_plugin(server: &McpServer, config: &Config) -> Plugin {
             plugin.program = Some(command.clone());
             plugin.args.clone_from(args);
             plugin.has_network = *has_network;
-            plugin.paths = match paths {
-                WorkspaceAccess::Hidden => PluginPaths::None,
-                WorkspaceAccess::Read => PluginPaths::Read,
-                WorkspaceAccess::Write => PluginPaths::Write,
-            };
+            plugin.paths = *paths;
             if let Some(cwd) = cwd {
                 plugin.folder.clone_from(cwd);
             }

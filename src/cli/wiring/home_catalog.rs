@@ -99,9 +99,7 @@ impl CatalogSource for HomeCatalog {
         };
         problems.extend(punie_home::fit_catalog(&mut items, &folder));
         self.log_new_problems(kind, problems);
-        let entry =
-            |punie_home::HomeCatalogItem { key, hash, body }| CatalogEntry { key, hash, body };
-        items.into_iter().map(entry).collect()
+        items
     }
 
     fn subscribe_catalog(&self) -> Option<watch::Receiver<u64>> {

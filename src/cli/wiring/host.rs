@@ -7,7 +7,7 @@ use super::confinement_setup::confinement_setup;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
 use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
-use super::settings::{open_packages, open_trash, tool_profile};
+use super::settings::{open_packages, open_trash};
 use super::terminal_setup::open_terminals;
 use super::user_signals::signal_deps;
 use super::workspaces::{log_missing_folders, open_workspace, session_folders};
@@ -286,7 +286,7 @@ impl HostBase {
             self_mod: self.self_mod.clone(),
         })?
         .with_aliases(&self.redactor)
-        .with_profile(tool_profile(config.tools.profile));
+        .with_profile(config.tools.profile);
         if config.trash.max_mb == 0 {
             return Ok(registry);
         }

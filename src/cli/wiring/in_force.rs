@@ -102,29 +102,7 @@ pub struct ConfigFileState {
     /// The reason why it was not applied.
     pub error: Option<String>,
     /// The settings that need a restart.
-    pub waiting: Vec<WaitingSetting>,
-}
-
-/// A setting that takes effect at the next start of the runner.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WaitingSetting {
-    /// The key, with its table.
-    pub key: String,
-    /// The value in force.
-    pub in_force: String,
-    /// The value in the file.
-    pub in_file: String,
-}
-
-impl From<ChangedSetting> for WaitingSetting {
-    fn from(change: ChangedSetting) -> Self {
-        Self {
-            key: change.key.to_owned(),
-            in_force: change.in_force,
-            in_file: change.in_file,
-        }
-    }
+    pub waiting: Vec<ChangedSetting>,
 }
 
 impl SettingsInForce {

@@ -159,13 +159,9 @@ impl LiveConfig {
         loaded.hash = config_file_hash(&loaded.in_force.file);
         match self.load_changes(&loaded.in_force) {
             Ok((in_force, waiting)) => {
-                let applied: Vec<&str> = loaded
-                    .in_force
-                    .list_changes(&in_force)
-                    .iter()
-                    .map(|change| change.key)
-                    .collect();
-                let waiting_keys: Vec<&str> = waiting.iter().map(|change| change.key).collect();
+                let applied = loaded.in_force.list_changes(&in_force);
+                let applied: Vec<&str> = applied.iter().map(|change| &*change.key).collect();
+                let waiting_keys: Vec<&str> = waiting.iter().map(|change| &*change.key).collect();
                 if !applied.is_empty() {
                     let settings = applied.join(", ");
                     tracing::info!(settings, "config.toml has changed and is in force");
@@ -338,7 +334,7 @@ impl LiveConfig {
                 file: config.file.display().to_string(),
                 hash: loaded.hash.clone(),
                 error: loaded.error.clone(),
-                waiting: loaded.waiting.iter().cloned().map(Into::into).collect(),
+                waiting: loaded.waiting.clone(),
             },
         }
     }

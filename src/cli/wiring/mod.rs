@@ -29,13 +29,12 @@ mod workspaces;
 
 pub use backends::{
     BackendProbe, BackendSource, ProbeFailure, backend_tokens, connect_once, convex_backend,
-    http_functions, probe_configured, proxy_of_backend, proxy_rules,
+    http_functions, probe_configured, proxy_of_backend,
 };
 pub use confinement_setup::build_confinement;
 pub use host::{ToolHost, assemble_lone_host};
 pub use in_force::{
-    ConfinementInForce, PolicyInForce, SettingsInForce, WaitingSetting, config_file_hash,
-    describe_confinement,
+    ConfinementInForce, PolicyInForce, SettingsInForce, config_file_hash, describe_confinement,
 };
 pub use openings::SandboxOpening;
 pub use permission_rules::parse_caller_rights;

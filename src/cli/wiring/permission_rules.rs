@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::settings::tool_profile;
 use crate::cli::exit::{CommandError, Exit};
 use crate::config::{CallerTable, Config};
 use punie_home::{Home, command_to_type};
@@ -46,7 +45,7 @@ pub fn parse_caller_rights(
         Ok(CallerRights {
             name: name.clone(),
             tools: table.tools.clone(),
-            profile: tool_profile(table.profile),
+            profile: table.profile,
             workspaces: table.workspaces.clone(),
             rate: table.rate,
         })

@@ -2,33 +2,23 @@
 
 use std::time::Duration;
 
-use crate::config::{self, Config};
-use punie_editor::{DiscoveryMode, EditorSettings};
-use punie_engine::runner::{CallSettings, RunnerSettings, WakeupMode};
+use crate::config::Config;
+use punie_editor::EditorSettings;
+use punie_engine::runner::{CallSettings, RunnerSettings};
 use punie_home::{Home, PackageStore};
-use punie_tool::ToolProfile;
 use punie_tool::request::ToolEffect;
 use punie_undo::{Trash, TrashLimits};
 
 /// Converts the settings of editors.
 pub fn editor_settings(config: &Config) -> EditorSettings {
     let editor = &config.editor;
-    let effect = |asked: &config::AskedAbout| match asked {
-        config::AskedAbout::Reads => ToolEffect::Reads,
-        config::AskedAbout::Writes => ToolEffect::Writes,
-        config::AskedAbout::Executes => ToolEffect::Executes,
-    };
     EditorSettings {
         files: editor.files,
         terminals: editor.terminals,
-        ask: editor.ask.iter().map(effect).collect(),
+        ask: editor.ask.iter().copied().map(ToolEffect::from).collect(),
         timeout: editor.timeout,
         tool_timeout: editor.tool_timeout,
-        discover: match editor.discover {
-            config::Discover::Announced => DiscoveryMode::Announced,
-            config::Discover::Always => DiscoveryMode::Always,
-            config::Discover::Never => DiscoveryMode::Never,
-        },
+        discover: editor.discover,
     }
 }
 
@@ -48,11 +38,7 @@ pub(super) fn runner_settings(config: &Config) -> RunnerSettings {
     settings.poll.recent_for = poll.recent_for;
     settings.poll.idle_interval = poll.idle;
     settings.poll.listening_interval = poll.listening;
-    settings.poll.wakeup = match config.backend.wakeup {
-        config::WakeUp::Auto => WakeupMode::Auto,
-        config::WakeUp::On => WakeupMode::On,
-        config::WakeUp::Off => WakeupMode::Off,
-    };
+    settings.poll.wakeup = config.backend.wakeup;
     settings.poll.jitter = poll.jitter;
     settings.waits.retry = (poll.error_base, poll.error_cap);
     settings.waits.slow_retry = (poll.function_error_min, poll.function_error_max);
@@ -85,15 +71,6 @@ pub(super) fn call_settings(config: &Config, others: CallSettings) -> CallSettin
         least_free: min_free_bytes(config),
         keep_awake: limits.keep_awake,
         ..others
-    }
-}
-
-/// Converts the name of a profile.
-pub(super) fn tool_profile(name: config::ToolProfileName) -> ToolProfile {
-    match name {
-        config::ToolProfileName::Minimal => ToolProfile::Minimal,
-        config::ToolProfileName::Coding => ToolProfile::Coding,
-        config::ToolProfileName::All => ToolProfile::All,
     }
 }
 

@@ -7,11 +7,12 @@ use super::host::ToolHost;
 use punie_core::ids::{RequestId, ToolName};
 use punie_engine::journal::{ListedTask, RequestRecord, RequestState};
 use punie_engine::runner::{CallTitles, Clock, TaskOrigin, TaskRequests};
-use punie_handlers::shell::{ShellList, ShellSnapshot, snapshot_shell, snapshot_shells};
+use punie_handlers::shell::{ShellList, snapshot_shell, snapshot_shells};
 use punie_handlers::state::background_tasks::{
-    ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
+    TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
 };
 use punie_host::local::local_terminals::LocalTerminals;
+use punie_host::shell_view::ShellView;
 use punie_tool::request::{ErrorCode, OutcomeKind};
 use punie_tool::{ToolContext, ToolError, ToolRegistry};
 
@@ -190,8 +191,7 @@ impl TaskBoard for RunnerTaskBoard {
             let Some(host) = self.board_host.get() else {
                 return Ok(None);
             };
-            let shell = snapshot_shell(cx, &host.shells, &host.terminals, id).await;
-            Ok(shell.map(shell_view))
+            Ok(snapshot_shell(cx, &host.shells, &host.terminals, id).await)
         })
     }
 
@@ -200,25 +200,7 @@ impl TaskBoard for RunnerTaskBoard {
             let Some(host) = self.board_host.get() else {
                 return Ok(Vec::new());
             };
-            let shells = snapshot_shells(cx, &host.shells, &host.terminals).await;
-            Ok(shells.into_iter().map(shell_view).collect())
+            Ok(snapshot_shells(cx, &host.shells, &host.terminals).await)
         })
-    }
-}
-
-fn shell_view(shell: ShellSnapshot) -> ShellView {
-    let ShellSnapshot {
-        id,
-        title,
-        state,
-        running,
-        handle,
-    } = shell;
-    ShellView {
-        id,
-        title,
-        state,
-        running,
-        handle,
     }
 }

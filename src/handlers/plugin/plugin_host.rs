@@ -14,7 +14,8 @@ use super::PluginDeps;
 use super::loaded_plugin::{Listing, LoadedPlugin};
 use super::plugin_server::ChangedLists;
 use super::plugin_tool::PluginTools;
-use punie_home::{self, HomeCatalogItem, HomeProblem, Plugin, PluginPaths};
+use punie_core::owner_choices::WorkspaceAccess;
+use punie_home::{self, CatalogEntry, HomeProblem, Plugin};
 use punie_tool::{ToolEffect, ToolRegistration, ToolRegistry};
 
 /// The waits before a server that listed no tools is asked again: the first, which doubles, and the longest.
@@ -66,7 +67,7 @@ pub struct PluginReport {
     /// The version as written.
     pub version: String,
     /// Its access to the workspaces.
-    pub paths: PluginPaths,
+    pub paths: WorkspaceAccess,
     /// It may ask for hosts.
     pub network: bool,
     /// The offered tools with their effects.
@@ -82,7 +83,7 @@ struct PublishedPlugin<'a> {
     name: &'a str,
     description: &'a str,
     version: &'a str,
-    paths: PluginPaths,
+    paths: WorkspaceAccess,
     network: &'static str,
     tools: Vec<&'a str>,
 }
@@ -198,7 +199,7 @@ impl PluginHost {
     }
 
     /// Returns the entries of the catalog: the plugins that have listed their tools.
-    pub fn catalog_items(&self) -> Vec<HomeCatalogItem> {
+    pub fn catalog_items(&self) -> Vec<CatalogEntry> {
         let current = self.0.current.lock();
         let listed = current
             .plugins
@@ -220,7 +221,7 @@ impl PluginHost {
                     .map(|(name, _)| name.as_str())
                     .collect(),
             };
-            HomeCatalogItem::from_serializable(id, &published)
+            CatalogEntry::from_serializable(id, &published)
         };
         listed.map(item).collect()
     }

@@ -14,7 +14,7 @@ use super::PluginDeps;
 use super::mcp::{ListedTool, McpFailure, McpServer, ToolListChanged};
 use super::secret_values::resolve_values;
 use punie_core::ids::RequestId;
-use punie_home::{Plugin, PluginPaths, command_to_type};
+use punie_home::{Plugin, command_to_type};
 use punie_host::find_workspace_fault;
 use punie_host::local::service_launch::{ServiceHosts, ServiceLaunch, WorkspaceAccess};
 use punie_host::network_proxy::NetworkCaller;
@@ -76,14 +76,9 @@ fn service_launch(
     mut env: Vec<(String, String)>,
     request: &RequestId,
 ) -> ServiceLaunch {
-    let workspaces = match plugin.paths {
-        PluginPaths::None => WorkspaceAccess::Hidden,
-        PluginPaths::Read => WorkspaceAccess::Read,
-        PluginPaths::Write => WorkspaceAccess::Write,
-    };
     let roots = std::env::join_paths(deps.workspace.root_paths()).unwrap_or_default();
     let roots = roots.to_string_lossy().into_owned();
-    let is_shown = plugin.paths != PluginPaths::None;
+    let is_shown = plugin.paths != WorkspaceAccess::Hidden;
     env.extend(is_shown.then(|| ("PUNIE_WORKSPACES".to_owned(), roots)));
     // Programs that `config.toml` names often fetch packages before they answer, which a plugin has in its folder.
     let caller = plugin.configured.as_ref().map(|configured| NetworkCaller {
@@ -97,7 +92,7 @@ fn service_launch(
         program: plugin.program.clone().unwrap_or_default(),
         args: plugin.args.clone(),
         folder: plugin.folder.clone(),
-        workspaces,
+        workspaces: plugin.paths,
         own: None,
         network: if plugin.has_network {
             ServiceHosts::AsCommands

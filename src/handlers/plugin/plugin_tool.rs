@@ -12,7 +12,8 @@ use super::mcp::ListedTool;
 use super::plugin_call::PluginCall;
 use super::plugin_host::HostState;
 use punie_core::ids::ToolName;
-use punie_home::{Plugin, PluginPaths};
+use punie_core::owner_choices::WorkspaceAccess;
+use punie_home::Plugin;
 use punie_tool::{
     ArgumentSchema, CallLane, DeclaredAccess, DefaultLocation, SchemaText, ToolContext, ToolEffect,
     ToolEntry, ToolRegistry, ToolSpec,
@@ -155,7 +156,7 @@ pub(super) fn tool_effect(plugin: &Plugin, tool: &ListedTool) -> ToolEffect {
     if let Some(declared) = plugin.effects.get(&tool.name) {
         return *declared;
     }
-    let is_believed = plugin.configured.is_some() && plugin.paths != PluginPaths::Write;
+    let is_believed = plugin.configured.is_some() && plugin.paths != WorkspaceAccess::Write;
     match tool {
         _ if !is_believed => ToolEffect::Executes,
         tool if tool.is_read_only => ToolEffect::Reads,
@@ -198,12 +199,12 @@ fn tool_spec(plugin: &Plugin, tool: &ListedTool) -> ToolSpec {
 fn declared_access(plugin: &Plugin, effect: ToolEffect, deps: &PluginDeps) -> DeclaredAccess {
     let roots = deps.workspace.root_paths();
     let access = match plugin.paths {
-        PluginPaths::None => DeclaredAccess::none(),
+        WorkspaceAccess::Hidden => DeclaredAccess::none(),
         // The owner says that this tool only reads, whatever its server may do.
-        PluginPaths::Write if effect != ToolEffect::Reads => {
+        WorkspaceAccess::Write if effect != ToolEffect::Reads => {
             DeclaredAccess::writing_paths(roots.map(|root| root.display().to_string()))
         }
-        PluginPaths::Read | PluginPaths::Write => {
+        WorkspaceAccess::Read | WorkspaceAccess::Write => {
             DeclaredAccess::none().with_default_location(DefaultLocation::AllWorkspaces(None))
         }
     };

@@ -29,7 +29,7 @@ use punie_tool::{ToolDeps, ToolEntry, ToolError, ToolSet};
 pub use background_shell::{BackgroundShell, EarlierShell};
 pub use shell_list::{RestoredShell, ShellList};
 pub use shell_records::{NewShell, NoShellRecords, RecordFuture, ShellRecords};
-pub use shell_snapshot::{ShellSnapshot, snapshot_shell, snapshot_shells};
+pub use shell_snapshot::{snapshot_shell, snapshot_shells};
 pub use shell_stop::end_shells;
 
 /// The dependencies of the shell tools.

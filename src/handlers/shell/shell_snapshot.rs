@@ -4,23 +4,9 @@ use super::background_shell::{BackgroundShell, is_still_running, query_shell_sta
 use super::shell_list::{ShellList, list_shells};
 use super::shell_status::describe_state;
 use punie_host::TerminalClient;
+use punie_host::shell_view::ShellView;
 use punie_host::terminals::TerminalOutput;
 use punie_tool::{ToolContext, ToolError};
-
-/// The state of a shell at one moment.
-#[derive(Debug, Clone)]
-pub struct ShellSnapshot {
-    /// Its id: `sh_1`.
-    pub id: String,
-    /// Its command and purpose, on one line.
-    pub title: String,
-    /// Its state in words: `running for 12.4 s`.
-    pub state: String,
-    /// Its command or a process that it left still runs.
-    pub running: bool,
-    /// The handle of its stored output, if there is any.
-    pub handle: Option<String>,
-}
 
 /// Returns a snapshot of one shell, or `None` if there is none that the call may know of.
 pub async fn snapshot_shell(
@@ -28,7 +14,7 @@ pub async fn snapshot_shell(
     board: &ShellList,
     client: &dyn TerminalClient,
     id: &str,
-) -> Option<ShellSnapshot> {
+) -> Option<ShellView> {
     let shell = board.find(id, cx).ok()?;
     Some(to_snapshot(&shell, query_shell_state(client, &shell).await))
 }
@@ -38,7 +24,7 @@ pub async fn snapshot_shells(
     cx: &ToolContext,
     board: &ShellList,
     client: &dyn TerminalClient,
-) -> Vec<ShellSnapshot> {
+) -> Vec<ShellView> {
     let (shells, _) = list_shells(cx, board, client).await;
     shells
         .into_iter()
@@ -46,11 +32,8 @@ pub async fn snapshot_shells(
         .collect()
 }
 
-fn to_snapshot(
-    shell: &BackgroundShell,
-    output: Result<TerminalOutput, ToolError>,
-) -> ShellSnapshot {
-    ShellSnapshot {
+fn to_snapshot(shell: &BackgroundShell, output: Result<TerminalOutput, ToolError>) -> ShellView {
+    ShellView {
         id: shell.id.clone(),
         title: shell.describe_command(),
         state: match &output {

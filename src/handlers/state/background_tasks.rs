@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use punie_core::ids::RequestId;
+use punie_host::shell_view::ShellView;
 use punie_tool::{ErrorCode, ToolContext, ToolError};
 
 /// The future that the methods return.
@@ -92,21 +93,6 @@ pub struct TaskSummary {
     pub elapsed: Duration,
     /// Its state in a word: `running`, `done`, `failed`.
     pub state: &'static str,
-}
-
-/// A background shell, as shown by TaskOutput.
-#[derive(Debug, Clone)]
-pub struct ShellView {
-    /// Its id: `sh_1`.
-    pub id: String,
-    /// Its command, on one line.
-    pub title: String,
-    /// Its state in words: `running for 12.4 s`.
-    pub state: String,
-    /// More output may come.
-    pub running: bool,
-    /// The handle of its stored output, if there is any.
-    pub handle: Option<String>,
 }
 
 /// Refuses all tasks, for a process that runs one tool and exits.

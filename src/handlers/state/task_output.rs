@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::StateDeps;
-use super::background_tasks::{ShellView, TaskFuture, TaskStage, TaskView};
+use super::background_tasks::{TaskFuture, TaskStage, TaskView};
 use super::new_output::{self, NewOutput};
+use punie_host::shell_view::ShellView;
 use punie_text::output::number_format::format_size;
 use punie_text::output::{OutputHandle, OutputStore};
 use punie_tool::{

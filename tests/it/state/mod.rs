@@ -10,8 +10,9 @@ use std::time::Duration;
 use punie_core::ids::RequestId;
 use punie_handlers::state;
 use punie_handlers::state::background_tasks::{
-    NoTasks, ShellView, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
+    NoTasks, TaskBoard, TaskFuture, TaskStage, TaskSummary, TaskView,
 };
+use punie_host::shell_view::ShellView;
 use punie_text::output::OutputStore;
 use punie_tool::{ErrorCode, ToolContext, ToolEntry};
 use serde_json::Value;

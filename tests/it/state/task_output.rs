@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use punie_core::ids::RequestId;
 use punie_handlers::state;
-use punie_handlers::state::background_tasks::{ShellView, TaskStage, TaskSummary};
+use punie_handlers::state::background_tasks::{TaskStage, TaskSummary};
+use punie_host::shell_view::ShellView;
 use punie_text::output::OutputStore;
 use punie_tool::{ErrorCode, ToolContext, ToolRegistry};
 use serde_json::{Value, json};

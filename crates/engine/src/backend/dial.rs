@@ -24,7 +24,8 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use super::address::{BadUrl, parse_address};
 use super::error::BackendError;
 use super::http_response::parse_retry_after;
-use super::proxy::{ProxyRules, ProxyServer};
+use super::proxy::ProxyServer;
+use punie_core::owner_choices::ProxyVariables;
 use punie_text::redact::Secret;
 
 /// A byte stream, with or without TLS.
@@ -56,14 +57,14 @@ impl WebSocketDialer {
         url: &str,
         allow_insecure: bool,
         most_bytes: usize,
-        proxies: &ProxyRules,
+        proxies: &ProxyVariables,
     ) -> Result<Self, BadUrl> {
         let url = parse_address(url, "wss", "ws", allow_insecure)?;
         let tls = match url.scheme() {
             "wss" => Some(tls_connector().map_err(BadUrl::Client)?),
             _ => None,
         };
-        let proxy = proxies.server_for(&url)?;
+        let proxy = ProxyServer::for_address(&url, proxies)?;
         let limits = WebSocketConfig::default()
             .read_buffer_size(16 << 10)
             .write_buffer_size(16 << 10)

@@ -68,7 +68,7 @@ impl HttpFunctions {
     pub fn new(url: &str, options: TransportOptions) -> Result<Self, BadUrl> {
         let base = parse_address(url, "https", "http", options.allow_insecure_http)?;
         install_crypto_provider();
-        let proxy = options.proxies.server_for(&base)?;
+        let proxy = ProxyServer::for_address(&base, &options.proxies)?;
         let client = build_client(&base, proxy.as_ref(), &options)
             .map_err(|cause| BadUrl::Client(cause.to_string()))?;
         Ok(Self {

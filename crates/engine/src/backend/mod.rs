@@ -25,7 +25,7 @@ pub use address::BadUrl;
 pub use convex::ConvexBackend;
 pub use error::{BackendError, ConnectionProblem, FunctionRefusal, RecoveryAction, RetryDelay};
 pub use http::{FunctionKind, HttpFunctions};
-pub use proxy::{ProxyRules, ProxyServer};
+pub use proxy::ProxyServer;
 pub use remote_approvals::{
     RemoteAnswer, RemoteAnswerKind, RemoteApprovals, RemoteQuestion, StoredQuestion,
 };
@@ -34,6 +34,8 @@ pub use subscription::{QueryChange, SyncSocket};
 pub use transport::{TransportOptions, build_download_client};
 pub use websocket::{TokenSource, WebSocketBackend, WebSocketOptions};
 pub use wire::omit_nulls;
+
+pub use punie_home::CatalogEntry;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -300,15 +302,4 @@ impl CatalogKind {
             Self::Plugin => "plugin",
         }
     }
-}
-
-/// An entry of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CatalogEntry {
-    /// Unique within its kind.
-    pub key: String,
-    /// SHA-256 of the body in hex. The backend does not rewrite an unchanged item.
-    pub hash: String,
-    /// JSON text.
-    pub body: String,
 }

@@ -10,58 +10,10 @@ use reqwest::header::HeaderValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::address::{BadUrl, is_loopback_url};
+use punie_core::owner_choices::ProxyVariables;
 
 /// The size limit of a proxy's answer to `CONNECT`.
 const MAX_ANSWER: usize = 16 << 10;
-
-/// The proxies of the environment and the configuration, in the form of the variables `HTTP_PROXY`, `HTTPS_PROXY`,
-/// `ALL_PROXY` and `NO_PROXY`. They may contain passwords, so `Debug` hides them.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct ProxyRules {
-    /// For backends with an `http` or `ws` address.
-    pub http: String,
-    /// For backends with an `https` or `wss` address.
-    pub https: String,
-    /// For backends that have no proxy by the two above.
-    pub all: String,
-    /// The hosts to reach directly, separated by commas.
-    pub no: String,
-}
-
-impl fmt::Debug for ProxyRules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProxyRules").finish_non_exhaustive()
-    }
-}
-
-impl ProxyRules {
-    /// Returns the proxy for this address.
-    ///
-    /// # Errors
-    /// [`BadUrl::Proxy`] for a proxy that does not speak HTTP.
-    pub fn server_for(&self, url: &Url) -> Result<Option<ProxyServer>, BadUrl> {
-        if is_loopback_url(url) {
-            return Ok(None);
-        }
-        let matcher = Matcher::builder()
-            .http(self.http.as_str())
-            .https(self.https.as_str())
-            .all(self.all.as_str())
-            .no(self.no.as_str())
-            .build();
-        // `ws` becomes `http` and `wss` becomes `https`.
-        let scheme = if matches!(url.scheme(), "https" | "wss") {
-            "https"
-        } else {
-            "http"
-        };
-        let target = format!("{scheme}://{}/", url.authority()).parse();
-        let Some(found) = target.ok().and_then(|target| matcher.intercept(&target)) else {
-            return Ok(None);
-        };
-        ProxyServer::new(&found).map(Some)
-    }
-}
 
 /// A proxy that speaks HTTP.
 #[derive(Clone)]
@@ -80,6 +32,33 @@ impl fmt::Debug for ProxyServer {
 }
 
 impl ProxyServer {
+    /// Returns the proxy for this address.
+    ///
+    /// # Errors
+    /// [`BadUrl::Proxy`] for a proxy that does not speak HTTP.
+    pub fn for_address(url: &Url, proxies: &ProxyVariables) -> Result<Option<Self>, BadUrl> {
+        if is_loopback_url(url) {
+            return Ok(None);
+        }
+        let matcher = Matcher::builder()
+            .http(proxies.http.as_str())
+            .https(proxies.https.as_str())
+            .all(proxies.all.as_str())
+            .no(proxies.no.as_str())
+            .build();
+        // `ws` becomes `http` and `wss` becomes `https`.
+        let scheme = if matches!(url.scheme(), "https" | "wss") {
+            "https"
+        } else {
+            "http"
+        };
+        let target = format!("{scheme}://{}/", url.authority()).parse();
+        let Some(found) = target.ok().and_then(|target| matcher.intercept(&target)) else {
+            return Ok(None);
+        };
+        Self::new(&found).map(Some)
+    }
+
     fn new(found: &Intercept) -> Result<Self, BadUrl> {
         let scheme = found.uri().scheme_str().unwrap_or_default();
         if !matches!(scheme, "http" | "https") {

@@ -8,7 +8,8 @@ use reqwest::dns::Resolve;
 use reqwest::{Client, Url};
 
 use super::address::{BadUrl, is_loopback_url};
-use super::proxy::{ProxyRules, ProxyServer};
+use super::proxy::ProxyServer;
+use punie_core::owner_choices::ProxyVariables;
 
 /// The limits of the transport.
 #[derive(Clone)]
@@ -23,7 +24,7 @@ pub struct TransportOptions {
     /// Allows plain `http` to other hosts than this machine.
     pub allow_insecure_http: bool,
     /// The proxies to use.
-    pub proxies: ProxyRules,
+    pub proxies: ProxyVariables,
     /// The name resolver; the system's if absent.
     pub resolver: Option<Arc<dyn Resolve>>,
 }
@@ -47,7 +48,7 @@ impl Default for TransportOptions {
             // A page of the contract has 4 MiB, at worst escaped once more. This is more than any function may return.
             max_answer_bytes: 24 << 20,
             allow_insecure_http: false,
-            proxies: ProxyRules::default(),
+            proxies: ProxyVariables::default(),
             resolver: None,
         }
     }
@@ -63,13 +64,13 @@ pub(super) fn install_crypto_provider() {
 ///
 /// # Errors
 /// [`BadUrl`]: it or its proxy cannot be used.
-pub fn build_download_client(base: &Url, proxies: &ProxyRules) -> Result<Client, BadUrl> {
+pub fn build_download_client(base: &Url, proxies: &ProxyVariables) -> Result<Client, BadUrl> {
     install_crypto_provider();
     let mut client = Client::builder()
         .connect_timeout(Duration::from_secs(10))
         .read_timeout(Duration::from_secs(30))
         .no_proxy();
-    if let Some(proxy) = proxies.server_for(base)? {
+    if let Some(proxy) = ProxyServer::for_address(base, proxies)? {
         let proxy = proxy.to_reqwest();
         client = client.proxy(proxy.map_err(|cause| BadUrl::Client(cause.to_string()))?);
     }

@@ -5,16 +5,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
-/// The condition under which the wake-up socket is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WakeupMode {
-    /// Opened once polls turn out not to be held.
-    Auto,
-    /// Opened from the start.
-    On,
-    /// Never opened.
-    Off,
-}
+pub use punie_core::owner_choices::WakeupMode;
 
 /// The runner's settings; the defaults are those of the wire contract.
 #[derive(Debug, Clone)]

@@ -48,7 +48,7 @@ impl CallerRights {
                 || word.strip_prefix("guest:") == Some(&tool.name)
         };
         let is_listed = |words: &Vec<String>| words.iter().any(is_meant);
-        self.profile.includes_spec(tool) && self.tools.as_ref().is_none_or(is_listed)
+        tool.is_in_profile(self.profile) && self.tools.as_ref().is_none_or(is_listed)
     }
 
     /// Returns whether the caller may call this tool, as far as that can be said before a call.

@@ -24,13 +24,13 @@ use self::inbox::CallInbox;
 use self::socket_task::PingPolicy;
 use super::address::BadUrl;
 use super::dial::WebSocketDialer;
-use super::proxy::ProxyRules;
 
 use super::{
     Backend, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply, DeclineReason,
     EventPage, HeartbeatReply, NextPoll, OfferedEvent, PostOutcome, ResultPost,
 };
 use punie_core::ids::{LeaseId, RequestId};
+use punie_core::owner_choices::ProxyVariables;
 use punie_text::redact::Secret;
 
 /// The longest message that is accepted: the largest file that a tool writes, escaped as JSON.
@@ -52,7 +52,7 @@ pub struct WebSocketOptions {
     /// Allows plain `ws` to other hosts than this machine.
     pub allow_insecure: bool,
     /// The proxies to use.
-    pub proxies: ProxyRules,
+    pub proxies: ProxyVariables,
 }
 
 impl Default for WebSocketOptions {
@@ -62,7 +62,7 @@ impl Default for WebSocketOptions {
             ping: seconds,
             pong_timeout: seconds,
             allow_insecure: false,
-            proxies: ProxyRules::default(),
+            proxies: ProxyVariables::default(),
         }
     }
 }
