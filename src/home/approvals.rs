@@ -17,9 +17,10 @@ use super::layout::Home;
 use super::presence::ApproverPresence;
 use super::private_files::{ensure_private_file, replace_private_file};
 use super::question_input::{PersonReply, QuestionInput};
+use super::runner_lock::lock_exclusively;
 use punie_core::approval_answer::{AnswerPlace, ApprovalOption};
 use punie_core::clock::{ExpiryClock, unix_time_ms};
-use punie_core::durable::{allow_missing, open_lock_file};
+use punie_core::durable::allow_missing;
 use punie_core::ids::RequestId;
 
 /// The time for which an answer waits for its question to be asked again.
@@ -109,9 +110,7 @@ impl ApprovalQuestions {
 
     /// Takes the lock under which a question is answered or closed: an answer is stored before that, or comes too late.
     fn lock_answers(&self) -> Result<File, HomeError> {
-        let path = self.folder.join(LOCK_NAME);
-        let lock = open_lock_file(&path).and_then(|file| file.lock().map(|()| file));
-        lock.map_err(HomeError::unwritable(&path))
+        lock_exclusively(&self.folder.join(LOCK_NAME))
     }
 
     fn shown_file(&self, id: &RequestId) -> PathBuf {

@@ -5,7 +5,7 @@
     reason = "this file owns the records of the runner in the background"
 )]
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::error::HomeError;
 use super::layout::Home;
 use super::private_files::{remove_file_if_exists, replace_private_file};
-use super::runner_lock::RunnerLockHolder;
-use punie_core::durable::open_lock_file;
+use super::runner_lock::{RunnerLockHolder, try_lock_file};
 
 /// The right to start the runner of this home, until it is dropped or the process ends.
 #[derive(Debug)]
@@ -29,13 +28,8 @@ impl RunnerStartLock {
     /// # Errors
     /// [`HomeError`] if the lock file cannot be written.
     pub fn try_acquire(home: &Home) -> Result<Option<Self>, HomeError> {
-        let path = home.runner_start_lock_file();
-        let file = open_lock_file(&path).map_err(HomeError::unwritable(&path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Self { _file: file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(HomeError::unwritable(&path)(error)),
-        }
+        let taken = try_lock_file(&home.runner_start_lock_file())?;
+        Ok(taken.map(|file| Self { _file: file }))
     }
 }
 

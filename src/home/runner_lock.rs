@@ -56,6 +56,13 @@ pub(super) fn lock_exclusively(path: &Path) -> Result<File, HomeError> {
     Ok(file)
 }
 
+/// Takes this lock; `None` while another process holds it.
+pub(super) fn try_lock_file(path: &Path) -> Result<Option<File>, HomeError> {
+    let file = open_runner_lock(path)?;
+    let is_taken = is_lock_taken(file.try_lock(), path)?;
+    Ok(is_taken.then_some(file))
+}
+
 /// The right to change the configuration file, from reading it to writing it.
 #[derive(Debug)]
 pub struct ConfigLock {

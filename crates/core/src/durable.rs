@@ -74,6 +74,27 @@ pub fn sync_parent_folder(path: &Path) -> io::Result<()> {
     sync_folder(parent_folder(path))
 }
 
+/// Renames something on one file system to a path where nothing is yet, in one step where the file system can do that.
+///
+/// # Errors
+/// `AlreadyExists`, or the system's.
+pub fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // This file system cannot do it in one step.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            renamed => return Ok(renamed?),
+        }
+    }
+    match allow_missing(fs::symlink_metadata(to))? {
+        None => fs::rename(from, to),
+        Some(_) => Err(io::ErrorKind::AlreadyExists.into()),
+    }
+}
+
 /// The metadata that changes with a file: its time of change, size and inode. `None` if there is no file.
 pub type FileStamp = Option<(SystemTime, u64, u64)>;
 

@@ -10,7 +10,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 
-use punie_core::durable::{sync_parent_folder, temp_name};
+use punie_core::durable::{rename_without_replacing, sync_parent_folder, temp_name};
 
 #[cfg(unix)]
 use super::tree_copy::copy_path;
@@ -56,25 +56,6 @@ fn require_own_name(path: &Path) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     Ok(())
-}
-
-/// Renames something on one file system to a path where nothing is yet.
-pub(super) fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        use rustix::io::Errno;
-        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // This file system cannot do it in one step.
-            Err(Errno::INVAL | Errno::NOSYS) => {}
-            renamed => return Ok(renamed?),
-        }
-    }
-    match fs::symlink_metadata(to) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => fs::rename(from, to),
-        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-        Err(cause) => Err(cause),
-    }
 }
 
 /// Copies something with modes and times to a path where nothing is yet. The copy gets its name only when it is whole;

@@ -1,16 +1,15 @@
 //! The state files of the bridges, and their locks. Commands write what is wanted, and the runner what became of it.
 
 use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::PathBuf;
 
 use super::bridge_record::{BridgeRecord, BridgeRun, BridgesState, WantedState};
 use super::{BridgeError, BridgeFolders, HomeError};
 use crate::Home;
 use crate::folder_watch::{FolderSignal, FolderWatch};
-use crate::runner_lock::lock_exclusively;
+use crate::runner_lock::{lock_exclusively, try_lock_file};
 use crate::state_file::StateFile;
-use punie_core::durable::open_lock_file;
 
 type Runs = BTreeMap<String, BridgeRun>;
 
@@ -134,13 +133,8 @@ impl BridgeStore {
     }
 
     fn try_lock_file(&self, file_name: &str) -> Result<Option<BridgeLock>, HomeError> {
-        let path = self.folder.join(file_name);
-        let file = open_lock_file(&path).map_err(HomeError::unwritable(&path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(BridgeLock { _file: file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(HomeError::unwritable(&path)(error)),
-        }
+        let taken = try_lock_file(&self.folder.join(file_name))?;
+        Ok(taken.map(|file| BridgeLock { _file: file }))
     }
 
     /// Watches the state files for changes; `None` if the system cannot.

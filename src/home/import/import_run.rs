@@ -15,6 +15,7 @@ use super::super::error::HomeError;
 use super::super::home_document::DocumentKind;
 use super::super::layout::Home;
 use super::super::plugins::{self, Plugin};
+use super::super::runner_lock::try_lock_file;
 use super::super::skills;
 use super::archive::unpack_archive;
 use super::document_search::{FoundDocument, SearchRoot, find_documents};
@@ -23,7 +24,7 @@ use super::import_index::{ImportIndex, ImportRecord};
 use super::import_source::ImportSource;
 use super::staging::Staging;
 use super::{ImportLine, ImportResult};
-use punie_core::durable::{allow_missing, open_lock_file, private_folder_builder};
+use punie_core::durable::{allow_missing, private_folder_builder};
 use punie_core::failpoint;
 
 /// Clones a repository into a folder that does not exist yet, or tells why it cannot.
@@ -77,11 +78,10 @@ impl<'a> DocumentImport<'a> {
         help: ImportHelp<'a>,
     ) -> Result<Self, HomeError> {
         let lock_file = home.import_lock_file();
-        let lock = open_lock_file(&lock_file).map_err(HomeError::unwritable(&lock_file))?;
-        if lock.try_lock().is_err() {
+        let Some(lock) = try_lock_file(&lock_file)? else {
             let busy = io::Error::new(io::ErrorKind::ResourceBusy, "another import runs");
             return Err(HomeError::unwritable(&lock_file)(busy));
-        }
+        };
         let folder = kind.folder(home);
         let staging = Staging::create(&folder).map_err(HomeError::unwritable(&folder))?;
         let fetched = home.import_fetched_dir();

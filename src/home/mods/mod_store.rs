@@ -17,10 +17,11 @@ use crate::error::HomeError;
 use crate::file_modes::{FolderAccess, ensure_dir};
 use crate::layout::Home;
 use crate::name_grammar::is_item_id;
+use crate::runner_lock::lock_exclusively;
 use crate::state_file::StateFile;
 use punie_core::clock;
 use punie_core::content_hash::copy_hashed;
-use punie_core::durable::{DraftFile, Readers, open_lock_file, sync_folder};
+use punie_core::durable::{DraftFile, Readers, sync_folder};
 use punie_core::ids::to_hex;
 
 /// The state of self-modification in a home.
@@ -80,9 +81,7 @@ impl ModStore {
     /// # Errors
     /// [`HomeError`] when the lock cannot be opened.
     pub fn lock_state(&self) -> Result<ModLock, HomeError> {
-        let path = self.home.mods_lock_file();
-        let file = open_lock_file(&path).map_err(HomeError::unwritable(&path))?;
-        file.lock().map_err(HomeError::unwritable(&path))?;
+        let file = lock_exclusively(&self.home.mods_lock_file())?;
         Ok(ModLock { _file: file })
     }
 

@@ -15,8 +15,8 @@ use super::package_records::{PackageRecords, PendingChange};
 use crate::error::HomeError;
 use crate::file_modes::{self, FolderAccess};
 use crate::layout::Home;
+use crate::runner_lock::lock_exclusively;
 use crate::state_file::StateFile;
-use punie_core::durable::open_lock_file;
 use punie_core::failpoint;
 
 /// The records, while no other process may change them.
@@ -34,9 +34,7 @@ impl<'a> OpenRecords<'a> {
         home: &'a Home,
         is_expired: impl Fn(i64) -> bool,
     ) -> Result<Self, PackageError> {
-        let lock_file = home.packages_lock_file();
-        let lock = open_lock_file(&lock_file).and_then(|file| file.lock().map(|()| file));
-        let lock = lock.map_err(HomeError::unwritable(&lock_file))?;
+        let lock = lock_exclusively(&home.packages_lock_file())?;
         for folder in [
             home.packages_dir(),
             home.package_staging_dir(),
