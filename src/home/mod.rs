@@ -31,6 +31,7 @@ mod home_removal;
 mod identity_map;
 mod import;
 mod in_force_file;
+mod installed_tree;
 mod keychain;
 mod layout;
 mod layout_check;

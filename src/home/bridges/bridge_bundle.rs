@@ -1,16 +1,12 @@
 //! The bundle of a bridge: a file or a folder that the owner names. It is checked and copied without following any
 //! link.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file reads the bundles that the owner names and writes their copies"
-)]
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
 
 use super::package_lock::BundlePackage;
-use crate::import::document_tree::{DocumentTree, TreeLimits};
+use crate::installed_tree::{FileTree, TreeLimits};
 
 /// The most files and bytes of a bundle.
 const LIMITS: TreeLimits = TreeLimits {
@@ -32,8 +28,8 @@ const NPM_FILES: &[&str] = &[".npmrc", "package-lock.json", "npm-shrinkwrap.json
 /// A bundle whose files may be copied.
 #[derive(Debug)]
 pub(super) struct BridgeBundle {
-    folder: PathBuf,
-    files: Vec<PathBuf>,
+    /// Its files.
+    pub files: FileTree,
     /// The part of its `package.json` that is used.
     pub package: BundlePackage,
     /// The file that Node runs.
@@ -52,8 +48,7 @@ impl BridgeBundle {
             let name = name.to_str().filter(|_| is_script);
             let name = name.ok_or("it is neither a folder nor a file .js, .mjs or .cjs")?;
             return Ok(Self {
-                folder: source.parent().unwrap_or(Path::new(".")).to_owned(),
-                files: vec![name.into()],
+                files: FileTree::list(source, name, LIMITS)?,
                 package: BundlePackage::default(),
                 main: name.to_owned(),
             });
@@ -63,13 +58,12 @@ impl BridgeBundle {
         }
         let mut bundle = Self {
             files: list_files(source)?,
-            folder: source.to_owned(),
             package: BundlePackage::default(),
             main: String::new(),
         };
         if bundle.has_file("package.json") {
             let mut text = String::new();
-            let file = bundle.open_file(Path::new("package.json"));
+            let file = bundle.files.open_file(Path::new("package.json"));
             file.and_then(|file| file.take(1 << 20).read_to_string(&mut text))
                 .map_err(|error| format!("its package.json: {error}"))?;
             bundle.package = BundlePackage::parse(&text)?;
@@ -79,9 +73,8 @@ impl BridgeBundle {
     }
 
     fn has_file(&self, name: &str) -> bool {
-        self.files
-            .iter()
-            .any(|file| file.as_path() == Path::new(name))
+        let mut files = self.files.relative_paths();
+        files.any(|(file, _)| file == Path::new(name))
     }
 
     fn find_main(&self) -> Result<String, String> {
@@ -100,53 +93,12 @@ impl BridgeBundle {
                 .to_owned()
         })
     }
-
-    /// Copies the files into a new folder; an error is a part of a sentence.
-    pub fn copy_to(&self, to: &Path) -> Result<(), String> {
-        for file in &self.files {
-            self.copy_file(file, &to.join(file))
-                .map_err(|error| format!("{}: {error}", file.display()))?;
-        }
-        Ok(())
-    }
-
-    fn copy_file(&self, within: &Path, to: &Path) -> io::Result<()> {
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        let from = self.open_file(within)?;
-        if !from.metadata()?.is_file() {
-            return Err(io::Error::other("it is not a plain file any more"));
-        }
-        let mut options = OpenOptions::new();
-        let mut copy = options.write(true).create_new(true).open(to)?;
-        io::copy(&mut from.take(LIMITS.bytes), &mut copy)?;
-        copy.sync_all()
-    }
-
-    /// Opens a file of the bundle; no part of its path may be a link.
-    #[cfg(target_os = "linux")]
-    fn open_file(&self, within: &Path) -> io::Result<File> {
-        use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
-        let folder = File::open(&self.folder)?;
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        Ok(openat2(folder, within, flags, Mode::empty(), resolve)?.into())
-    }
-
-    /// Opens a file of the bundle; it may not be a link.
-    #[cfg(not(target_os = "linux"))]
-    fn open_file(&self, within: &Path) -> io::Result<File> {
-        use punie_core::bounded_file::{FinalLink, open_nonblocking};
-        open_nonblocking(&self.folder.join(within), FinalLink::Refuse)
-    }
 }
 
 /// Lists the files of a folder, and refuses those by which a bundle would lead elsewhere.
-fn list_files(source: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut files = Vec::new();
-    let tree = DocumentTree::list_within(source, "", LIMITS)?;
-    for (within, is_link) in tree.relative_paths() {
+fn list_files(source: &Path) -> Result<FileTree, String> {
+    let files = FileTree::list(source, "", LIMITS)?;
+    for (within, is_link) in files.relative_paths() {
         if is_link {
             return Err(format!(
                 "{} is a link. Copy the file instead",
@@ -165,7 +117,6 @@ fn list_files(source: &Path) -> Result<Vec<PathBuf>, String> {
                 within.display()
             ));
         }
-        files.push(within.to_owned());
     }
     Ok(files)
 }
@@ -177,11 +128,13 @@ pub(super) fn hash_code(code: &Path) -> Result<String, String> {
         files: 100_000,
         bytes: 1 << 30,
     };
-    DocumentTree::list_within(code, "", limits)?.content_hash()
+    FileTree::list(code, "", limits)?.content_hash()
 }
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+
     use super::*;
 
     fn refused(files: &[(&str, &str)]) -> String {
@@ -228,7 +181,8 @@ mod tests {
         fs::remove_dir_all(at("bundle/lib")).expect("removed");
         symlink(at("secret"), at("bundle/lib")).expect("a link");
         if cfg!(target_os = "linux") {
-            bundle.copy_to(&at("copy")).expect_err("a link on the way");
+            let copied = bundle.files.copy_to(&at("copy"));
+            copied.expect_err("a link on the way");
         }
         let why = BridgeBundle::open(&at("bundle")).expect_err("a link");
         assert!(why.contains("link"), "{why}");

@@ -1,12 +1,11 @@
-//! Changes of a bridge's files: staged beside, decided by one write of the state, then put in place by renames. A crash
-//! leaves the old bridge, or a decided change that the next process completes.
+//! Changes of a bridge's files: staged beside, decided by one write of the state, then put in place. A crash leaves the
+//! old bridge, or a decided change that the next process completes.
 #![expect(
     clippy::disallowed_methods,
     reason = "this file owns the staging folders of bridges"
 )]
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::bridge_bundle::{BridgeBundle, hash_code};
@@ -15,7 +14,8 @@ use super::bridge_store::{BridgeLock, BridgeStore};
 use super::package_lock::{check_package_lock, package_text};
 use super::{BridgeError, BridgeFolders, HomeError};
 use crate::file_modes::{FolderAccess, ensure_dir};
-use punie_core::durable::{Readers, allow_missing, replace_file, sync_folder};
+use crate::installed_tree::{TreeChange, is_there, remove_tree, sync_staged};
+use punie_core::durable::{Readers, allow_missing, replace_file};
 use punie_core::failpoint;
 
 const LOCK_FILE: &str = "package-lock.json";
@@ -64,10 +64,11 @@ impl BridgeStore {
             is_committed: false,
             _lock: lock,
         };
-        for folder in [self.staging_dir(), staged.folder(), staged.code_dir()] {
+        for folder in [self.staging_dir(), staged.folder()] {
             ensure_dir(&folder, FolderAccess::OwnerOnly)?;
         }
-        bundle.copy_to(&staged.code_dir()).map_err(unusable)?;
+        let copied = bundle.files.copy_to(&staged.code_dir());
+        copied.map_err(unusable)?;
         let kind = bundle.package.kind.as_deref();
         let text = package_text(name, kind, &staged.dependencies);
         let package = staged.code_dir().join("package.json");
@@ -131,21 +132,27 @@ impl BridgeStore {
             return Ok(());
         };
         let folders = self.folders(name)?;
-        let staging = self.staging_dir().join(&change.staging);
-        let io_error = HomeError::unwritable(folders.root_dir());
-        if let Some(new) = &change.new {
-            if let Err(why) = check_staged(&staging, new) {
-                put_back(&folders, &staging).map_err(io_error)?;
+        let files = self.files_of_change(&folders, &change);
+        let unwritable = HomeError::unwritable(&files.target);
+        let is_new = match &change.new {
+            Some(new) => is_staged_new(&files, new),
+            None => Ok(false),
+        };
+        match is_new {
+            Ok(is_new) => {
+                if change.new.is_some() {
+                    ensure_dir(folders.root_dir(), FolderAccess::OwnerOnly)?;
+                }
+                files.make(is_new).map_err(unwritable)?;
+            }
+            Err(why) => {
+                files.put_back().map_err(unwritable)?;
                 self.change_state(|state| state.pending.remove(name))?;
                 self.remove_staging(&change.staging);
                 return Err(BridgeError::Unusable(format!(
                     "{name} stays as it was, because {why}. Deploy it again"
                 )));
             }
-            place_code(&folders, &staging)?;
-        } else {
-            move_aside(folders.root_dir(), &staging.join("old")).map_err(io_error)?;
-            failpoint::reach("bridge.aside");
         }
         self.record_run(name, None)?;
         self.change_state(|state| {
@@ -166,6 +173,20 @@ impl BridgeStore {
         failpoint::reach("bridge.recorded");
         self.remove_staging(&change.staging);
         Ok(())
+    }
+
+    /// Returns the paths that a change moves: those of the code, or for a removal those of the whole bridge.
+    fn files_of_change(&self, folders: &BridgeFolders, change: &PendingChange) -> TreeChange {
+        let staging = self.staging_dir().join(&change.staging);
+        let (staged, target) = match &change.new {
+            Some(_) => (Some(staging.join("code")), folders.code_dir()),
+            None => (None, folders.root_dir().to_owned()),
+        };
+        TreeChange {
+            staged,
+            target,
+            aside: Some(staging.join("old")),
+        }
     }
 
     /// Removes the staging folders of processes that ended before they decided on a change. Blocks.
@@ -200,7 +221,7 @@ impl BridgeStore {
 
     fn remove_staging(&self, id: &str) {
         let folder = self.staging_dir().join(id);
-        if let Err(error) = allow_missing(fs::remove_dir_all(&folder)) {
+        if let Err(error) = remove_tree(&folder) {
             tracing::warn!(%error, folder = %folder.display(), "a staging folder of a bridge is left");
         }
     }
@@ -277,7 +298,7 @@ impl StagedBridge {
         failpoint::reach("bridge.installed");
         let code = self.code_dir();
         let sha256 = hash_code(&code).map_err(BridgeError::Unusable)?;
-        sync_files(&self.folder()).map_err(HomeError::unwritable(&code))?;
+        sync_staged(&self.folder()).map_err(HomeError::unwritable(&code))?;
         let new = BridgeRecord {
             sha256,
             main: self.main.clone(),
@@ -320,57 +341,16 @@ fn incomplete_change(name: &str) -> BridgeError {
     ))
 }
 
-/// Checks that the staged code is what was decided on, unless it is in place already.
-fn check_staged(staging: &Path, new: &BridgeRecord) -> Result<(), String> {
-    let code = staging.join("code");
-    if is_absent(&code) || hash_code(&code)? == new.sha256 {
-        return Ok(());
+/// Returns whether the staged code is the new one: after an exchange it is the old one. An error is a part of a sentence.
+fn is_staged_new(files: &TreeChange, new: &BridgeRecord) -> Result<bool, String> {
+    let Some(staged) = files.staged_tree() else {
+        return Ok(false);
+    };
+    if hash_code(staged)? == new.sha256 {
+        return Ok(true);
+    }
+    if is_there(&files.target) && hash_code(&files.target)? == new.sha256 {
+        return Ok(false);
     }
     Err("its staged code has changed".to_owned())
-}
-
-/// Puts the staged code in the place of the one before, if it is not there already.
-fn place_code(folders: &BridgeFolders, staging: &Path) -> Result<(), HomeError> {
-    let (new, code) = (staging.join("code"), folders.code_dir());
-    ensure_dir(folders.root_dir(), FolderAccess::OwnerOnly)?;
-    let placed = (|| {
-        if is_absent(&new) {
-            return Ok(());
-        }
-        move_aside(&code, &staging.join("old"))?;
-        failpoint::reach("bridge.aside");
-        fs::rename(&new, &code)?;
-        failpoint::reach("bridge.placed");
-        sync_folder(staging)?;
-        sync_folder(folders.root_dir())
-    })();
-    placed.map_err(HomeError::unwritable(&code))
-}
-
-/// Moves what is there to a name that is free, unless that was done already.
-fn move_aside(from: &Path, to: &Path) -> io::Result<()> {
-    if is_absent(from) || !is_absent(to) {
-        return Ok(());
-    }
-    fs::rename(from, to)
-}
-
-/// Takes the old code back, if it was moved aside and nothing came.
-fn put_back(folders: &BridgeFolders, staging: &Path) -> io::Result<()> {
-    let (old, code) = (staging.join("old"), folders.code_dir());
-    if is_absent(&old) || !is_absent(&code) {
-        return Ok(());
-    }
-    fs::rename(old, code)
-}
-
-fn is_absent(path: &Path) -> bool {
-    path.symlink_metadata().is_err()
-}
-
-/// Makes all files of a folder durable.
-fn sync_files(folder: &Path) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    rustix::fs::syncfs(fs::File::open(folder)?)?;
-    sync_folder(folder)
 }

@@ -5,7 +5,7 @@
     reason = "this file writes the content of archives into a folder of the home"
 )]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Component, Path, PathBuf};
 
@@ -13,7 +13,7 @@ use flate2::read::MultiGzDecoder;
 use tar::EntryType;
 use zip::ZipArchive;
 
-use super::document_tree::create_link;
+use super::super::installed_tree::{create_link, create_plain_file};
 
 /// The most entries and unpacked bytes of an archive, and levels of folders in it.
 const MAX_ENTRIES: usize = 50_000;
@@ -144,15 +144,7 @@ impl UnpackTarget<'_> {
         if let Some(parent) = path.parent() {
             self.make_folder(parent)?;
         }
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(
-            &mut options,
-            if is_executable { 0o700 } else { 0o600 },
-        );
-        let mut file = options
-            .open(self.folder.join(path))
+        let mut file = create_plain_file(&self.folder.join(path), is_executable)
             .map_err(|error| fault(path, &error))?;
         let written = io::copy(&mut content.take(self.left_bytes + 1), &mut file);
         let written = written.map_err(|error| fault(path, &error))?;

@@ -13,19 +13,25 @@ use std::path::{Path, PathBuf};
 use super::super::agents;
 use super::super::error::HomeError;
 use super::super::home_document::DocumentKind;
+use super::super::installed_tree::{FileTree, TreeLimits, is_there, remove_tree};
 use super::super::layout::Home;
 use super::super::plugins::{self, Plugin};
 use super::super::runner_lock::try_lock_file;
 use super::super::skills;
 use super::archive::unpack_archive;
 use super::document_search::{FoundDocument, SearchRoot, find_documents};
-use super::document_tree::DocumentTree;
 use super::import_index::{ImportIndex, ImportRecord};
 use super::import_source::ImportSource;
 use super::staging::Staging;
 use super::{ImportLine, ImportResult};
-use punie_core::durable::{allow_missing, private_folder_builder};
+use punie_core::durable::private_folder_builder;
 use punie_core::failpoint;
+
+/// The most files and bytes of one document.
+const LIMITS: TreeLimits = TreeLimits {
+    files: 2_000,
+    bytes: 64 << 20,
+};
 
 /// Clones a repository into a folder that does not exist yet, or tells why it cannot.
 pub type CloneRepository<'a> = &'a dyn Fn(&str, &Path) -> Result<(), String>;
@@ -85,8 +91,8 @@ impl<'a> DocumentImport<'a> {
         let folder = kind.folder(home);
         let staging = Staging::create(&folder).map_err(HomeError::unwritable(&folder))?;
         let fetched = home.import_fetched_dir();
-        allow_missing(fs::remove_dir_all(&fetched))
-            .and_then(|_| private_folder_builder().create(&fetched))
+        remove_tree(&fetched)
+            .and_then(|()| private_folder_builder().create(&fetched))
             .map_err(HomeError::unwritable(&fetched))?;
         Ok(Self {
             home,
@@ -224,7 +230,7 @@ impl<'a> DocumentImport<'a> {
     fn consider(&mut self, source: &ImportSource, document: &FoundDocument) {
         let path = &document.within;
         let compared = document.id.clone().and_then(|id| {
-            let tree = DocumentTree::list(&document.root, self.kind.file_name())?;
+            let tree = self.list_files(&document.root)?;
             Ok((id, tree.content_hash()?, tree))
         });
         let (id, hash, tree) = match compared {
@@ -267,11 +273,11 @@ impl<'a> DocumentImport<'a> {
     /// Returns the result of putting a document in place, or the reason why the one in the home stays.
     fn compare_installed(&mut self, id: &str, new: &ImportRecord) -> Result<ImportResult, String> {
         let installed = self.installed_path(id);
-        if fs::symlink_metadata(&installed).is_err() {
+        if !is_there(&installed) {
             return Ok(ImportResult::Imported);
         }
-        let current = DocumentTree::list(&installed, self.kind.file_name())
-            .and_then(|tree| tree.content_hash());
+        let current = self.list_files(&installed);
+        let current = current.and_then(|tree| tree.content_hash());
         if current.as_ref() == Ok(&new.hash) {
             return Ok(ImportResult::Unchanged);
         }
@@ -291,17 +297,11 @@ impl<'a> DocumentImport<'a> {
     }
 
     /// Copies and checks a document. Returns its flaws as one text.
-    fn stage(
-        &mut self,
-        id: &str,
-        tree: &DocumentTree,
-        record: ImportRecord,
-    ) -> Result<String, String> {
+    fn stage(&mut self, id: &str, tree: &FileTree, record: ImportRecord) -> Result<String, String> {
         let copy = self.staging.copy_path(id);
-        let checked = tree.copy_tree(&copy).and_then(|()| {
+        let checked = tree.copy_to(&copy).and_then(|()| {
             failpoint::reach_of("import.copied", id);
-            let copied = DocumentTree::list(&copy, self.kind.file_name())?;
-            if copied.content_hash()? != record.hash {
+            if self.list_files(&copy)?.content_hash()? != record.hash {
                 return Err("it changed while it was copied. Import it again".to_owned());
             }
             match self.kind {
@@ -312,7 +312,7 @@ impl<'a> DocumentImport<'a> {
         });
         if checked.is_err() || self.options.dry_run {
             // The copies of a dry run would fill the disk; what stays here is removed at the end.
-            let _ = fs::remove_dir_all(&copy);
+            let _ = remove_tree(&copy);
         }
         let flaws = checked?.join("; ");
         self.staged.push((id.to_owned(), record));
@@ -362,9 +362,13 @@ impl<'a> DocumentImport<'a> {
         }
         self.staging
             .remove_folder()
-            .and_then(|()| allow_missing(fs::remove_dir_all(self.home.import_fetched_dir())))
+            .and_then(|()| remove_tree(&self.home.import_fetched_dir()))
             .map_err(HomeError::unwritable(&folder))?;
         Ok(self.lines)
+    }
+
+    fn list_files(&self, document: &Path) -> Result<FileTree, String> {
+        FileTree::list(document, self.kind.file_name(), LIMITS)
     }
 
     fn installed_path(&self, id: &str) -> PathBuf {

@@ -3,7 +3,6 @@
 
 mod archive;
 mod document_search;
-pub(super) mod document_tree;
 mod import_index;
 mod import_run;
 mod import_source;
@@ -12,7 +11,6 @@ mod staging;
 pub use import_index::list_import_sources;
 pub use import_run::{DocumentImport, ImportHelp, ImportOptions};
 pub use import_source::ImportSource;
-pub(crate) use staging::exchange_paths;
 
 use serde::Serialize;
 

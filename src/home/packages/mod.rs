@@ -3,7 +3,6 @@
 
 mod canvas_package;
 mod open_records;
-mod package_change;
 mod package_conflicts;
 mod package_content;
 mod package_kind;

@@ -9,11 +9,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use super::package_change::{ChangePaths, remove_if_there};
 use super::package_conflicts::PackageError;
-use super::package_records::{PackageRecords, PendingChange};
+use super::package_content::find_changes;
+use super::package_records::{ChangeSource, PackageRecords, PendingChange};
 use crate::error::HomeError;
 use crate::file_modes::{self, FolderAccess};
+use crate::installed_tree::{TreeChange, remove_tree};
 use crate::layout::Home;
 use crate::runner_lock::lock_exclusively;
 use crate::state_file::StateFile;
@@ -87,13 +88,14 @@ impl<'a> OpenRecords<'a> {
         let Some(change) = self.records.pending.clone() else {
             return Ok(None);
         };
-        let paths = ChangePaths::in_home(self.home, &change);
-        let failure = match paths.move_files() {
+        let files = change.files_in_home(self.home);
+        let is_new = || change.is_staged_new(&files);
+        let failure = match is_new().and_then(|is_new| files.make(is_new)) {
             Ok(()) => {
                 self.records.complete_pending();
                 None
             }
-            Err(error) if paths.is_untouched() => {
+            Err(error) if files.is_untouched(is_new().unwrap_or(false)) => {
                 self.records.pending = None;
                 Some(error)
             }
@@ -134,10 +136,39 @@ impl<'a> OpenRecords<'a> {
             for entry in entries {
                 let path = entry.map_err(HomeError::unreadable(&folder))?.path();
                 if !is_recorded(&path) {
-                    remove_if_there(&path).map_err(HomeError::unwritable(&path))?;
+                    remove_tree(&path).map_err(HomeError::unwritable(&path))?;
                 }
             }
         }
         Ok(())
+    }
+}
+
+impl PendingChange {
+    /// Returns the paths that it moves.
+    fn files_in_home(&self, home: &Home) -> TreeChange {
+        let name = self.kind.file_name(&self.id);
+        let removed_dir = home.removed_packages_dir();
+        TreeChange {
+            staged: self.source.as_ref().map(|source| match source {
+                ChangeSource::Staging => home.package_staging_dir().join(&name),
+                ChangeSource::Removed(removed) => removed_dir.join(removed),
+            }),
+            target: self.kind.folder(home).join(&name),
+            aside: self
+                .removed
+                .as_ref()
+                .map(|removed| removed_dir.join(&removed.name)),
+        }
+    }
+
+    /// Returns whether the staged files are the new ones: after an exchange they are the old ones.
+    fn is_staged_new(&self, files: &TreeChange) -> io::Result<bool> {
+        match (files.staged_tree(), &self.source, &self.receipt) {
+            (Some(staged), Some(ChangeSource::Staging), Some(receipt)) => {
+                Ok(find_changes(staged, &receipt.files)?.is_empty())
+            }
+            _ => Ok(true),
+        }
     }
 }

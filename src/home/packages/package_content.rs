@@ -6,12 +6,13 @@
 )]
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};
 use std::path::{Component, Path};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::installed_tree::create_plain_file;
 use punie_core::bounded_file::{FinalLink, open_nonblocking};
 use punie_core::content_hash::hash_content;
 use punie_core::durable::sync_folder;
@@ -130,13 +131,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 
 /// Writes a new file. A script with an interpreter line can be run.
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(
-        &mut options,
-        if text.starts_with("#!") { 0o755 } else { 0o644 },
-    );
-    let mut file = options.write(true).create_new(true).open(path)?;
+    let mut file = create_plain_file(path, text.starts_with("#!"))?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::open_records::OpenRecords;
-use super::package_change::{is_there, remove_if_there};
 use super::package_conflicts::{PackageError, check_update, foreign_item_error, list_command};
 use super::package_content::{PackageContent, find_changes};
 use super::package_kind::PackageKind;
@@ -14,12 +13,12 @@ use super::package_records::{ChangeSource, PackageReceipt, PendingChange, Remove
 use crate::command_hint::command_to_type;
 use crate::error::HomeError;
 use crate::file_modes::{self, FolderAccess};
+use crate::installed_tree::{is_there, remove_tree};
 use crate::layout::Home;
 use crate::{plugins, skills};
 use punie_core::clock::{ExpiryClock, unix_time_ms};
 use punie_core::durable::sync_folder;
 use punie_core::failpoint;
-use punie_core::ids::to_hex;
 
 /// A package to be installed.
 #[derive(Debug, Clone)]
@@ -132,7 +131,7 @@ impl PackageStore {
                     let result = InstallResult::Unchanged;
                     return Ok(InstalledPackage { result, path });
                 }
-                Some(removed_package(present, true)?)
+                Some(removed_package(present, true))
             }
         };
         self.stage(new)?;
@@ -189,7 +188,7 @@ impl PackageStore {
             kind,
             id: id.to_owned(),
             source: None,
-            removed: removed.transpose()?,
+            removed,
             receipt: None,
         })?;
         Ok(receipt)
@@ -286,7 +285,7 @@ impl PackageStore {
             Ok(flaws) => flaws.join("; "),
             Err(why) => why,
         };
-        remove_if_there(&staged).map_err(HomeError::unwritable(&staged))?;
+        remove_tree(&staged).map_err(HomeError::unwritable(&staged))?;
         let (word, id) = (new.kind.as_str(), &new.id);
         Err(PackageError::Invalid(format!(
             "the {word} {id:?} would not load without a problem: {problem}. Nothing was installed"
@@ -295,22 +294,12 @@ impl PackageStore {
 }
 
 /// Makes the record of a package that is taken away now, under a name of its own.
-fn removed_package(
-    receipt: PackageReceipt,
-    is_replaced: bool,
-) -> Result<RemovedPackage, PackageError> {
-    let mut random = [0_u8; 8];
-    getrandom::fill(&mut random)
-        .map_err(|error| PackageError::Invalid(format!("no random bytes: {error}")))?;
-    Ok(RemovedPackage {
-        name: format!(
-            "{}-{}-{}",
-            receipt.kind.as_str(),
-            receipt.id,
-            to_hex(&random)
-        ),
+fn removed_package(receipt: PackageReceipt, is_replaced: bool) -> RemovedPackage {
+    let own = uuid::Uuid::new_v4().simple();
+    RemovedPackage {
+        name: format!("{}-{}-{own}", receipt.kind.as_str(), receipt.id),
         receipt,
         is_replaced,
         at_ms: unix_time_ms(),
-    })
+    }
 }

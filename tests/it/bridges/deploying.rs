@@ -173,8 +173,7 @@ async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
         ("bridge.copied", "old"),
         ("bridge.installed", "old"),
         ("bridge.decided", "new"),
-        ("bridge.aside", "new"),
-        ("bridge.placed", "new"),
+        ("tree.placed", "new"),
         ("bridge.recorded", "new"),
     ] {
         let deployed = deploy_with(&setup, &old, &[], &[]).await;
@@ -202,7 +201,7 @@ async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
         );
         assert_eq!(names_in(&setup, "bridges"), ["fresh"], "{point}");
     }
-    for point in ["bridge.decided", "bridge.aside", "bridge.recorded"] {
+    for point in ["bridge.decided", "tree.moved", "bridge.recorded"] {
         deploy_with(&setup, &old, &[], &[]).await;
         let kill = format!("{point}=kill");
         let remove = ["bridges", "remove", "fresh"];

@@ -1,7 +1,5 @@
 //! Installing and updating plugins, and the skills and agents that they bring.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -9,7 +7,6 @@ use serde_json::{Value, json};
 use super::{call_tool, listed_plugins, server_script, text_of};
 use crate::harness::caller::ToolCall;
 use crate::harness::on_terminal::OnTerminal;
-use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
@@ -34,20 +31,6 @@ fn write_file(path: &Path, text: &str) {
 
 fn file_stem(path: &Path) -> &str {
     path.to_str().expect("a plain path")
-}
-
-/// The files of a folder with their content.
-fn read_files(folder: &Path) -> BTreeMap<String, String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
-    let file = |entry: std::io::Result<std::fs::DirEntry>| {
-        let entry = entry.expect("an entry");
-        let name = entry.file_name().into_string().expect("a plain name");
-        (
-            name,
-            std::fs::read_to_string(entry.path()).unwrap_or_default(),
-        )
-    };
-    entries.map(file).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,48 +116,8 @@ async fn w63_a_plugin_whose_files_lead_out_is_not_installed() {
         ended.out.contains("data is a link to /etc/passwd"),
         "{ended:?}"
     );
-    assert!(read_files(&setup.setting.home.join("plugins")).is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_at_every_step_of_an_install_leaves_the_old_or_the_new_plugin() {
-    for is_update in [false, true] {
-        for point in [
-            "import.fetched=kill",
-            "import.copied/probe=kill",
-            "import.staged=kill",
-            "import.placed/probe=kill",
-            "import.indexed=kill",
-        ] {
-            let setup = RunnerFixture::new().await;
-            let installed = setup.setting.home.join("plugins/probe");
-            let source = write_source(&setup, "one");
-            let install = ["--json", "plugins", "install", "--yes", file_stem(&source)];
-            if is_update {
-                assert_eq!(setup.command(&install).await.json()["result"], "imported");
-            }
-            let before = read_files(&installed);
-            write_source(&setup, "two");
-            let after = read_files(&source);
-            let armed = [("PUNIE_FAILPOINTS", OsStr::new(point))];
-            let ended = RunningProgram::start_with(&setup.setting, &install, &armed)
-                .end()
-                .await;
-            assert_eq!(ended.code, None, "{point}: {ended:?}");
-            let now = read_files(&installed);
-            assert!(now == before || now == after, "{point}: {now:?}");
-            let known = listed_plugins(&setup).await;
-            assert_eq!(
-                known.len(),
-                usize::from(!now.is_empty()),
-                "{point}: {known:?}"
-            );
-            let again = setup.command(&install).await.json();
-            assert_ne!(again["result"], "kept", "{point}: {again}");
-            assert_eq!(read_files(&installed), after, "{point}");
-            assert_eq!(call_tool(&setup, "probe").await["result"], "two", "{point}");
-        }
-    }
+    let plugins = std::fs::read_dir(setup.setting.home.join("plugins"));
+    assert_eq!(plugins.expect("a folder").count(), 0);
 }
 
 /// The entry of this kind and key in the catalog of the backend.

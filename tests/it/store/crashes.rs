@@ -1,168 +1,66 @@
-//! A kill at every step of an install, an update, an uninstall and a restore.
+//! A kill of a program that installs, updates, uninstalls or restores a package. A kill at each rename is tested beside
+//! `TreeChange`.
 
 use std::ffi::OsStr;
+use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{ENABLED, read_files, render_files, skill_package, theme_package};
+use super::{ENABLED, skill_package};
 use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 
-/// One kind of package, with an old and a new version.
-struct PackageCase {
-    kind: &'static str,
-    id: &'static str,
-    place: &'static str,
-    tool: &'static str,
-    old: Value,
-    new: Value,
+/// The last line of the installed skill; empty if there is none.
+fn installed_text(setup: &RunnerFixture) -> String {
+    let text = fs::read_to_string(setup.setting.home.join("skills/notes/SKILL.md"));
+    let text = text.unwrap_or_default();
+    text.lines().last().unwrap_or_default().to_owned()
 }
 
-fn package_cases() -> [PackageCase; 2] {
-    [
-        PackageCase {
-            kind: "skill",
-            id: "notes",
-            place: "skills",
-            tool: "InstallSkillPackage",
-            old: skill_package("1.0.0", "Old."),
-            new: skill_package("2.0.0", "New."),
-        },
-        PackageCase {
-            kind: "theme",
-            id: "dusk",
-            place: "themes",
-            tool: "InstallThemePackage",
-            old: theme_package("old"),
-            new: theme_package("new"),
-        },
-    ]
-}
-
-/// Renders the installed files of this kind of package.
-fn installed_state(setup: &RunnerFixture, case: &PackageCase) -> String {
-    let folder = setup.setting.home.join(case.place);
-    if folder.exists() {
-        render_files(&read_files(&folder))
-    } else {
-        String::new()
-    }
-}
-
-async fn run_program(setup: &RunnerFixture, args: &[&str]) {
-    let ended = setup.command(args).await;
-    assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
-}
-
-/// Kills a command at a failpoint. Checks the installed files after the kill and after the next start, and that nothing
-/// else is left.
-async fn kill_and_check(
-    setup: &RunnerFixture,
-    case: &PackageCase,
-    args: &[&str],
-    point: &str,
-    after: &str,
-) {
-    let before = installed_state(setup, case);
-    let armed = [("PUNIE_FAILPOINTS", OsStr::new(point))];
-    let ended = RunningProgram::start_with(&setup.setting, args, &armed)
-        .end()
-        .await;
-    assert_eq!(ended.code, None, "{point}: {ended:?}");
-    let now = installed_state(setup, case);
-    assert!(now == before || now == after, "{point}: {now}");
+/// Kills a command at a failpoint, and lets the next start of the runner complete or take back the change. Returns the
+/// installed text, after a check that nothing else is left.
+async fn kill_and_recover(setup: &RunnerFixture, args: &[&str], point: &str) -> String {
+    let kill = format!("{point}=kill");
+    let armed = [("PUNIE_FAILPOINTS", OsStr::new(&kill))];
+    let killed = RunningProgram::start_with(&setup.setting, args, &armed);
+    let killed = killed.end().await;
+    assert_eq!(killed.code, None, "{point} {args:?}: {killed:?}");
     setup.once().await;
-    let now = installed_state(setup, case);
-    // Without a record, nothing has begun. With one, the next start completes the change.
-    let expected = if point.starts_with("packages.staged") {
-        &*before
-    } else {
-        after
-    };
-    assert_eq!(now, expected, "{point}");
-    let folder = setup.setting.home.join("state");
-    let records = std::fs::read_to_string(folder.join("packages.json")).unwrap_or_default();
+    let state = setup.setting.home.join("state");
+    let records = fs::read_to_string(state.join("packages.json")).unwrap_or_default();
     assert!(!records.contains("\"pending\":{"), "{point}: {records}");
-    let staged = std::fs::read_dir(folder.join("packages/staging")).expect("a folder");
-    assert_eq!(staged.count(), 0, "{point}");
-    let removed = std::fs::read_dir(folder.join("packages/removed")).expect("a folder");
-    let known = setup.command(&["--json", "packages"]).await.out;
-    let known = known
-        .lines()
-        .filter(|line| line.contains("\"state\":\"removed\""))
-        .count();
-    assert_eq!(removed.count(), known, "{point}");
+    let count = |folder: &str| fs::read_dir(state.join(folder)).expect("a folder").count();
+    assert_eq!(count("packages/staging"), 0, "{point} {args:?}");
+    let listed = setup.command(&["--json", "packages"]).await.out;
+    let removed = listed.matches("\"state\":\"removed\"").count();
+    assert_eq!(count("packages/removed"), removed, "{point}: {listed}");
+    installed_text(setup)
 }
 
-/// Runs these commands without a kill, in a home of their own, and returns the installed files.
-async fn final_state(case: &PackageCase, steps: &[Vec<String>]) -> String {
-    let setup = RunnerFixture::with_unpaired_device(ENABLED).await;
-    for step in steps {
-        run_program(&setup, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    }
-    installed_state(&setup, case)
-}
-
-fn owned_words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-async fn check_change(
-    case: &PackageCase,
-    before: &[Vec<String>],
-    change: Vec<String>,
-    points: &[&str],
-) {
-    let mut steps = before.to_vec();
-    steps.push(change.clone());
-    let after = final_state(case, &steps).await;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w55_a_change_that_a_kill_cut_off_is_completed_by_the_next_start() {
+    let [one, two] = ["One.", "Two."].map(|text| skill_package("1.0.0", text).to_string());
+    let notes = json!({"type": "skill", "localId": "notes"}).to_string();
+    let changes: [(&[&str], &str); 4] = [
+        (&["--json", "call", "InstallSkillPackage", &one], "One."),
+        (&["--json", "call", "InstallSkillPackage", &two], "Two."),
+        (&["--json", "call", "UninstallPackage", &notes], ""),
+        (&["packages", "restore", "skill", "notes"], "Two."),
+    ];
+    let points = [
+        "packages.recorded",
+        "tree.placed",
+        "tree.moved",
+        "packages.complete",
+    ];
     for point in points {
         let setup = RunnerFixture::with_config(ENABLED).await;
-        for step in before {
-            run_program(&setup, &step.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        for (args, text) in changes {
+            let installed = kill_and_recover(&setup, args, point).await;
+            assert_eq!(installed, text, "{point} {args:?}");
         }
-        let change: Vec<&str> = change.iter().map(String::as_str).collect();
-        let point = format!("packages.{point}=kill");
-        kill_and_check(&setup, case, &change, &point, &after).await;
-        // The next install works as if there had been no kill.
-        let again = setup
-            .command(&["--json", "call", case.tool, &case.new.to_string()])
-            .await;
-        assert_eq!(again.code, Some(0), "{point}: {again:?}");
-    }
-}
-
-fn install_words(case: &PackageCase, args: &Value) -> Vec<String> {
-    owned_words(&["--json", "call", case.tool, &args.to_string()])
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w55_a_kill_at_every_step_of_an_install_leaves_nothing_or_all() {
-    for case in package_cases() {
-        let points = ["staged", "recorded", "moved", "complete"];
-        check_change(&case, &[], install_words(&case, &case.new), &points).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w55_a_kill_at_every_step_of_an_update_leaves_the_old_or_the_new() {
-    for case in package_cases() {
-        let points = ["staged", "recorded", "put_in_place", "moved", "complete"];
-        let before = [install_words(&case, &case.old)];
-        check_change(&case, &before, install_words(&case, &case.new), &points).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w55_a_kill_at_every_step_of_an_uninstall_or_a_restore_loses_nothing() {
-    let points = ["recorded", "moved", "complete"];
-    for case in package_cases() {
-        let args = json!({"type": case.kind, "localId": case.id}).to_string();
-        let uninstall = owned_words(&["--json", "call", "UninstallPackage", &args]);
-        let before = [install_words(&case, &case.old)];
-        check_change(&case, &before, uninstall.clone(), &points).await;
-        let before = [install_words(&case, &case.old), uninstall];
-        let restore = owned_words(&["--json", "packages", "restore", case.kind, case.id]);
-        check_change(&case, &before, restore, &points).await;
+        // Before its record, nothing of a change has begun.
+        let installed = kill_and_recover(&setup, changes[0].0, "packages.staged").await;
+        assert_eq!(installed, "Two.");
     }
 }

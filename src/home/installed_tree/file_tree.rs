@@ -1,12 +1,12 @@
-//! The files of a document: listed with limits, hashed and copied. Links stay links if they lead to a file of the same
-//! document.
+//! The files of a tree, such as a skill or the code of a bridge: listed with limits, hashed and copied. Links stay links if
+//! they lead to a file of the same tree.
 #![expect(
     clippy::disallowed_methods,
-    reason = "this file reads the sources that the owner named and writes their copies"
+    reason = "this file reads the trees that the owner named and writes their copies"
 )]
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -16,15 +16,18 @@ use punie_core::content_hash::hash_content;
 use punie_core::file_metadata::is_executable;
 use punie_core::ids::to_hex;
 
-/// The most files, bytes and levels of folders of one document.
-const MAX_FILES: usize = 2_000;
-const MAX_BYTES: u64 = 64 << 20;
+/// The most levels of folders.
 const MAX_DEPTH: usize = 16;
 
-/// The files and links of a document, sorted by path.
+/// The files and links of a tree, sorted by path.
 #[derive(Debug)]
-pub(crate) struct DocumentTree {
+pub(crate) struct FileTree {
+    /// The folder, or the only file.
+    root: PathBuf,
+    is_single_file: bool,
+    limits: TreeLimits,
     files: Vec<TreeFile>,
+    bytes: u64,
 }
 
 /// The most files and bytes of a tree.
@@ -36,9 +39,8 @@ pub(crate) struct TreeLimits {
 
 #[derive(Debug)]
 struct TreeFile {
-    /// The path in the document.
+    /// The path in the tree.
     within: PathBuf,
-    source: PathBuf,
     content: TreeContent,
 }
 
@@ -48,37 +50,23 @@ enum TreeContent {
     Link(PathBuf),
 }
 
-impl DocumentTree {
-    /// Lists the files of a document. One without a folder of its own is a single file, which gets `file_name`.
-    pub(crate) fn list(root: &Path, file_name: &str) -> Result<Self, String> {
-        let limits = TreeLimits {
-            files: MAX_FILES,
-            bytes: MAX_BYTES,
-        };
-        Self::list_within(root, file_name, limits)
-    }
-
-    /// As [`DocumentTree::list`], within other limits.
-    pub(crate) fn list_within(
-        root: &Path,
-        file_name: &str,
-        limits: TreeLimits,
-    ) -> Result<Self, String> {
-        let mut listing = TreeListing {
-            root,
+impl FileTree {
+    /// Lists the files of a folder, or a single file, which gets `file_name`.
+    pub(crate) fn list(root: &Path, file_name: &str, limits: TreeLimits) -> Result<Self, String> {
+        let mut tree = Self {
+            root: root.to_owned(),
+            is_single_file: !root.is_dir(),
             limits,
             files: Vec::new(),
             bytes: 0,
         };
-        if root.is_dir() {
-            listing.add_folder(root, 0)?;
+        if tree.is_single_file {
+            tree.add_file(root, PathBuf::from(file_name))?;
         } else {
-            listing.add_file(root, PathBuf::from(file_name))?;
+            tree.add_folder(root, 0)?;
         }
-        listing.files.sort_by(|a, b| a.within.cmp(&b.within));
-        Ok(Self {
-            files: listing.files,
-        })
+        tree.files.sort_by(|a, b| a.within.cmp(&b.within));
+        Ok(tree)
     }
 
     /// Returns the hash of all paths, contents, links and execute permissions.
@@ -92,7 +80,9 @@ impl DocumentTree {
                     (b'l', Sha256::digest(target).into())
                 }
                 TreeContent::File { is_executable } => {
-                    let content = hash_file(&file.source).map_err(|error| file.fault(&error))?;
+                    let opened = self.open_file(&file.within);
+                    let content = opened.and_then(hash_content);
+                    let content = content.map_err(|error| file.fault(&error))?;
                     (if *is_executable { b'x' } else { b'f' }, content)
                 }
             };
@@ -104,7 +94,7 @@ impl DocumentTree {
         Ok(to_hex(&hasher.finalize()))
     }
 
-    /// Returns the paths of the files in the document, and whether each is a link.
+    /// Returns the paths of the files in the tree, and whether each is a link.
     pub(crate) fn relative_paths(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.files.iter().map(|file| {
             let is_link = matches!(file.content, TreeContent::Link(_));
@@ -112,8 +102,21 @@ impl DocumentTree {
         })
     }
 
+    /// Opens a file of the tree for reading, if it still is a plain one.
+    pub(crate) fn open_file(&self, within: &Path) -> io::Result<io::Take<File>> {
+        let file = if self.is_single_file {
+            open_nonblocking(&self.root, FinalLink::Refuse)?
+        } else {
+            open_below(&self.root, within)?
+        };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a plain file any more"));
+        }
+        Ok(file.take(self.limits.bytes))
+    }
+
     /// Copies the files into a new folder.
-    pub(super) fn copy_tree(&self, to: &Path) -> Result<(), String> {
+    pub(crate) fn copy_to(&self, to: &Path) -> Result<(), String> {
         let at = |path: &Path, error: &io::Error| format!("{}: {error}", path.display());
         fs::create_dir(to).map_err(|error| at(to, &error))?;
         for file in &self.files {
@@ -123,7 +126,7 @@ impl DocumentTree {
             }
             match &file.content {
                 TreeContent::File { is_executable } => {
-                    copy_file(&file.source, &target, *is_executable)
+                    self.copy_file(&file.within, &target, *is_executable)
                 }
                 TreeContent::Link(link) => create_link(link, &target),
             }
@@ -131,24 +134,20 @@ impl DocumentTree {
         }
         Ok(())
     }
-}
 
-impl TreeFile {
-    fn fault(&self, error: &io::Error) -> String {
-        format!("{}: {error}", self.within.display())
+    fn copy_file(&self, within: &Path, to: &Path, is_executable: bool) -> io::Result<()> {
+        let mut from = self.open_file(within)?;
+        let mut copy = create_plain_file(to, is_executable)?;
+        io::copy(&mut from, &mut copy)?;
+        // Linux makes all copies durable at once.
+        if cfg!(target_os = "linux") {
+            return Ok(());
+        }
+        copy.sync_all()
     }
-}
 
-struct TreeListing<'a> {
-    root: &'a Path,
-    limits: TreeLimits,
-    files: Vec<TreeFile>,
-    bytes: u64,
-}
-
-impl TreeListing<'_> {
     fn add_folder(&mut self, folder: &Path, depth: usize) -> Result<(), String> {
-        let within = folder.strip_prefix(self.root).unwrap_or(folder).to_owned();
+        let within = folder.strip_prefix(&self.root).unwrap_or(folder).to_owned();
         let at = |error: &io::Error| format!("{}: {error}", within.display());
         if depth > MAX_DEPTH {
             return Err(format!("its folders are more than {MAX_DEPTH} deep"));
@@ -159,7 +158,7 @@ impl TreeListing<'_> {
             if entry.file_name() == ".git" {
                 continue;
             }
-            let inner = path.strip_prefix(self.root).unwrap_or(&path).to_owned();
+            let inner = path.strip_prefix(&self.root).unwrap_or(&path).to_owned();
             if kind.is_dir() {
                 self.add_folder(&path, depth + 1)?;
             } else {
@@ -193,11 +192,7 @@ impl TreeListing<'_> {
                 within.display()
             ));
         };
-        self.files.push(TreeFile {
-            within,
-            source: path.to_owned(),
-            content,
-        });
+        self.files.push(TreeFile { within, content });
         let TreeLimits { files, bytes } = self.limits;
         if self.files.len() > files {
             return Err(format!("it has more than {files} files"));
@@ -209,7 +204,13 @@ impl TreeListing<'_> {
     }
 }
 
-/// Returns whether the target of a link is in the folder of the document, whatever other links there are on the way.
+impl TreeFile {
+    fn fault(&self, error: &io::Error) -> String {
+        format!("{}: {error}", self.within.display())
+    }
+}
+
+/// Returns whether the target of a link is in the folder of the tree, whatever other links there are on the way.
 fn stays_inside(link: &Path, target: &Path) -> bool {
     let mut depth = link.components().count().saturating_sub(1);
     // Names after `..` could be links, which `..` leaves at another place than the text says: `..` comes first or never.
@@ -228,39 +229,48 @@ fn stays_inside(link: &Path, target: &Path) -> bool {
     true
 }
 
-/// Opens a file of a source, if it still is a plain one.
-fn open_plain_file(path: &Path) -> io::Result<File> {
-    let file = open_nonblocking(path, FinalLink::Refuse)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a plain file any more"));
+/// Opens a file below a folder; no part of its path may be a link.
+#[cfg(target_os = "linux")]
+fn open_below(folder: &Path, within: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+    use rustix::io::Errno;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    match openat2(File::open(folder)?, within, flags, Mode::empty(), resolve) {
+        // An old kernel, or a container that does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            open_nonblocking(&folder.join(within), FinalLink::Refuse)
+        }
+        opened => Ok(opened?.into()),
     }
-    Ok(file)
 }
 
-fn hash_file(path: &Path) -> io::Result<[u8; 32]> {
-    hash_content(open_plain_file(path)?.take(MAX_BYTES))
+/// Opens a file below a folder; it may not be a link.
+#[cfg(not(target_os = "linux"))]
+fn open_below(folder: &Path, within: &Path) -> io::Result<File> {
+    open_nonblocking(&folder.join(within), FinalLink::Refuse)
 }
 
-fn copy_file(from: &Path, to: &Path, is_executable: bool) -> io::Result<()> {
+/// Creates a file that others may read, and execute if it is a program.
+pub(crate) fn create_plain_file(path: &Path, is_executable: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(
         &mut options,
         if is_executable { 0o755 } else { 0o644 },
     );
-    let mut target = options.open(to)?;
-    io::copy(&mut open_plain_file(from)?.take(MAX_BYTES), &mut target)?;
-    target.flush()
+    #[cfg(not(unix))]
+    let _ = is_executable;
+    options.write(true).create_new(true).open(path)
 }
 
 #[cfg(unix)]
-pub(super) fn create_link(target: &Path, at: &Path) -> io::Result<()> {
+pub(crate) fn create_link(target: &Path, at: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, at)
 }
 
 #[cfg(not(unix))]
-pub(super) fn create_link(_: &Path, _: &Path) -> io::Result<()> {
+pub(crate) fn create_link(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::other("links cannot be made on this system"))
 }
 
@@ -269,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_stays_in_its_document_or_is_refused() {
+    fn a_link_stays_in_its_tree_or_is_refused() {
         for (link, target, inside) in [
             ("a", "b", true),
             ("a", "./b/c", true),
