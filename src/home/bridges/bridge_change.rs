@@ -58,15 +58,12 @@ impl BridgeStore {
         let staged = StagedBridge {
             store: self.clone(),
             name: name.to_owned(),
-            id: uuid::Uuid::new_v4().simple().to_string(),
+            id: self.create_staging()?,
             main: bundle.main.clone(),
             dependencies: pins,
             is_committed: false,
             _lock: lock,
         };
-        for folder in [self.staging_dir(), staged.folder()] {
-            ensure_dir(&folder, FolderAccess::OwnerOnly)?;
-        }
         let copied = bundle.files.copy_to(&staged.code_dir());
         copied.map_err(unusable)?;
         let kind = bundle.package.kind.as_deref();
@@ -88,6 +85,33 @@ impl BridgeStore {
         })
     }
 
+    /// Creates a staging folder, and returns its name.
+    fn create_staging(&self) -> Result<String, HomeError> {
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        for folder in [self.staging_dir(), self.staging_dir().join(&id)] {
+            ensure_dir(&folder, FolderAccess::OwnerOnly)?;
+        }
+        Ok(id)
+    }
+
+    /// Records what was decided, unless another change of this bridge is not complete.
+    fn record_change(&self, name: &str, change: PendingChange) -> Result<(), BridgeError> {
+        let is_free = self.change_state(|state| {
+            let is_free = !state.pending.contains_key(name);
+            if is_free {
+                state.pending.insert(name.to_owned(), change);
+            }
+            is_free
+        })?;
+        if !is_free {
+            return Err(BridgeError::Unusable(format!(
+                "another change of {name} is not complete yet. Try again"
+            )));
+        }
+        failpoint::reach("bridge.decided");
+        Ok(())
+    }
+
     /// Decides that a bridge is removed with its data. [`BridgeStore::finish_change`] removes it. Returns false if there
     /// is none of this name.
     ///
@@ -95,31 +119,13 @@ impl BridgeStore {
     /// [`HomeError`] when the state is damaged or cannot be written.
     pub fn decide_removal(&self, name: &str) -> Result<bool, BridgeError> {
         let _lock = self.lock_staging()?;
-        let staging = uuid::Uuid::new_v4().simple().to_string();
-        let folder = self.staging_dir().join(&staging);
-        for folder in [self.staging_dir(), folder] {
-            ensure_dir(&folder, FolderAccess::OwnerOnly)?;
+        if !self.read_state()?.bridges.contains_key(name) {
+            return Ok(false);
         }
-        let change = PendingChange {
-            staging: staging.clone(),
-            new: None,
-        };
-        let (is_there, is_decided) = self.change_state(|state| {
-            let is_there = state.bridges.contains_key(name);
-            let is_decided = is_there && !state.pending.contains_key(name);
-            if is_decided {
-                state.pending.insert(name.to_owned(), change);
-            }
-            (is_there, is_decided)
-        })?;
-        if !is_decided {
-            self.remove_staging(&staging);
-        }
-        if is_there && !is_decided {
-            return Err(incomplete_change(name));
-        }
-        failpoint::reach("bridge.decided");
-        Ok(is_there)
+        // A folder that was not decided on is removed by the next command.
+        let staging = self.create_staging()?;
+        self.record_change(name, PendingChange { staging, new: None })?;
+        Ok(true)
     }
 
     /// Completes the decided change of a bridge, if there is one. Its processes have ended. Blocks.
@@ -309,20 +315,10 @@ impl StagedBridge {
             wanted_at_ms: 0,
             deployed_at_ms: now_ms,
         };
-        let (id, name) = (self.id.clone(), self.name.clone());
-        let is_free = self.store.change_state(|state| {
-            let is_free = !state.pending.contains_key(&name);
-            if is_free {
-                let (staging, new) = (id, Some(new));
-                state.pending.insert(name, PendingChange { staging, new });
-            }
-            is_free
-        })?;
-        if !is_free {
-            return Err(incomplete_change(&self.name));
-        }
+        let (staging, new) = (self.id.clone(), Some(new));
+        let change = PendingChange { staging, new };
+        self.store.record_change(&self.name, change)?;
         self.is_committed = true;
-        failpoint::reach("bridge.decided");
         Ok(())
     }
 }
@@ -333,12 +329,6 @@ impl Drop for StagedBridge {
             self.store.remove_staging(&self.id);
         }
     }
-}
-
-fn incomplete_change(name: &str) -> BridgeError {
-    BridgeError::Unusable(format!(
-        "another change of {name} is not complete yet. Try again"
-    ))
 }
 
 /// Returns whether the staged code is the new one: after an exchange it is the old one. An error is a part of a sentence.

@@ -243,9 +243,8 @@ impl ModStore {
     /// # Errors
     /// The system's.
     pub fn create_scratch_folder(&self) -> io::Result<PathBuf> {
-        let mut random = [0_u8; 8];
-        getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
-        let folder = self.scratch_dir().join(to_hex(&random));
+        let name = uuid::Uuid::new_v4().simple().to_string();
+        let folder = self.scratch_dir().join(name);
         fs::create_dir(&folder)?;
         Ok(folder)
     }

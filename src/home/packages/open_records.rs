@@ -63,24 +63,18 @@ impl<'a> OpenRecords<'a> {
         self.records.pending = Some(change);
         self.write()?;
         failpoint::reach("packages.recorded");
-        match self.finish_pending()? {
-            None => Ok(()),
-            Some(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::AlreadyExists | io::ErrorKind::CrossesDevices
-                ) =>
-            {
-                Err(PackageError::Conflict(format!(
-                    "the files cannot be put in place: {error}. Nothing was changed. Its place must be free, and on the \
-                     file system of the home"
-                )))
-            }
-            Some(error) => {
-                let folder = self.home.packages_dir();
-                Err(HomeError::unwritable(&folder)(error).into())
-            }
+        let Some(error) = self.finish_pending()? else {
+            return Ok(());
+        };
+        let (taken, elsewhere) = (io::ErrorKind::AlreadyExists, io::ErrorKind::CrossesDevices);
+        if [taken, elsewhere].contains(&error.kind()) {
+            return Err(PackageError::Conflict(format!(
+                "the files cannot be put in place: {error}. Nothing was changed. Its place must be free, and on the file \
+                 system of the home"
+            )));
         }
+        let folder = self.home.packages_dir();
+        Err(HomeError::unwritable(&folder)(error).into())
     }
 
     /// Finishes the pending change. If nothing of it can be moved, it is taken back; returns the reason.

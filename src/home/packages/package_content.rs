@@ -148,85 +148,69 @@ fn sync_tree(folder: &Path) -> io::Result<()> {
 
 /// Returns what differs between an installed package and its files, such as `changed SKILL.md`; empty if nothing does.
 pub(super) fn find_changes(installed: &Path, expected: &FileHashes) -> io::Result<Vec<String>> {
-    let mut search = ChangeSearch {
+    let mut found = FoundFiles {
         expected,
-        missing: expected.clone(),
-        changes: Vec::new(),
+        hashes: FileHashes::new(),
         left: MAX_ENTRIES,
     };
-    let meta = fs::symlink_metadata(installed)?;
-    if meta.is_dir() {
-        search.compare_folder(installed, "")?;
+    if fs::symlink_metadata(installed)?.is_dir() {
+        found.add_folder(installed, "")?;
     } else {
-        let name = installed.file_name().unwrap_or_default().to_string_lossy();
         // A staged or removed file may have another name; the package has only one.
-        let name = expected
-            .keys()
-            .next()
-            .cloned()
-            .unwrap_or_else(|| name.into_owned());
-        search.compare_entry(installed, &name, &meta)?;
+        let own = installed.file_name().unwrap_or_default().to_string_lossy();
+        let name = expected.keys().next().map_or(&*own, String::as_str);
+        found.add_file(installed, name.to_owned())?;
     }
-    let missing = search.missing.keys().map(|path| format!("removed {path}"));
-    search.changes.extend(missing.take(MAX_CHANGES));
-    search.changes.truncate(MAX_CHANGES);
-    Ok(search.changes)
+    let hashes = found.hashes;
+    let present = hashes
+        .iter()
+        .filter_map(|(path, hash)| match expected.get(path) {
+            None => Some(format!("added {path}")),
+            Some(known) => (known != hash).then(|| format!("changed {path}")),
+        });
+    let missing = expected.keys().filter(|path| !hashes.contains_key(*path));
+    let missing = missing.map(|path| format!("removed {path}"));
+    Ok(present.chain(missing).take(MAX_CHANGES).collect())
 }
 
-struct ChangeSearch<'a> {
+/// The files of an installed package. The hash is empty where it cannot be an expected one.
+struct FoundFiles<'a> {
     expected: &'a FileHashes,
-    missing: FileHashes,
-    changes: Vec<String>,
+    hashes: FileHashes,
     left: usize,
 }
 
-impl ChangeSearch<'_> {
-    fn compare_folder(&mut self, folder: &Path, within: &str) -> io::Result<()> {
-        let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
+impl FoundFiles<'_> {
+    fn add_folder(&mut self, folder: &Path, within: &str) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
             if self.left == 0 {
                 break;
             }
             self.left -= 1;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            let within = if within.is_empty() {
-                name.into_owned()
+            let entry = entry?;
+            let within = format!("{within}{}", entry.file_name().to_string_lossy());
+            let below = format!("{within}/");
+            if !entry.file_type()?.is_dir() {
+                self.add_file(&entry.path(), within)?;
+            } else if self.expected.keys().any(|path| path.starts_with(&below)) {
+                self.add_folder(&entry.path(), &below)?;
             } else {
-                format!("{within}/{name}")
-            };
-            let meta = entry.path().symlink_metadata()?;
-            let prefix = format!("{within}/");
-            if !meta.is_dir() {
-                self.compare_entry(&entry.path(), &within, &meta)?;
-            } else if self.expected.keys().any(|path| path.starts_with(&prefix)) {
-                self.compare_folder(&entry.path(), &within)?;
-            } else {
-                self.changes.push(format!("added {prefix}"));
+                self.hashes.insert(below, String::new());
             }
         }
         Ok(())
     }
 
-    fn compare_entry(&mut self, path: &Path, within: &str, meta: &fs::Metadata) -> io::Result<()> {
-        let expected = self.missing.remove(within);
-        let is_same = match &expected {
-            Some(hash) if meta.is_file() => *hash == hash_file(path)?,
-            _ => false,
+    fn add_file(&mut self, path: &Path, within: String) -> io::Result<()> {
+        let is_plain = fs::symlink_metadata(path)?.is_file();
+        let hash = if is_plain && self.expected.contains_key(&within) {
+            to_hex(&hash_content(open_nonblocking(path, FinalLink::Refuse)?)?)
+        } else {
+            String::new()
         };
-        match expected {
-            None => self.changes.push(format!("added {within}")),
-            Some(_) if !is_same => self.changes.push(format!("changed {within}")),
-            Some(_) => {}
-        }
+        self.hashes.insert(within, hash);
         Ok(())
     }
-}
-
-fn hash_file(path: &Path) -> io::Result<String> {
-    let file = open_nonblocking(path, FinalLink::Refuse)?;
-    Ok(to_hex(&hash_content(file)?))
 }
 
 #[cfg(test)]
