@@ -117,20 +117,19 @@ impl FileTree {
 
     /// Copies the files into a new folder.
     pub(crate) fn copy_to(&self, to: &Path) -> Result<(), String> {
-        let at = |path: &Path, error: &io::Error| format!("{}: {error}", path.display());
-        fs::create_dir(to).map_err(|error| at(to, &error))?;
+        fs::create_dir(to).map_err(|error| format!("{}: {error}", to.display()))?;
         for file in &self.files {
             let target = to.join(&file.within);
             if let Some(parent) = target.parent() {
-                fs::create_dir_all(parent).map_err(|error| at(parent, &error))?;
+                fs::create_dir_all(parent).map_err(|error| file.fault(&error))?;
             }
-            match &file.content {
+            let copied = match &file.content {
                 TreeContent::File { is_executable } => {
                     self.copy_file(&file.within, &target, *is_executable)
                 }
                 TreeContent::Link(link) => create_link(link, &target),
-            }
-            .map_err(|error| at(&target, &error))?;
+            };
+            copied.map_err(|error| file.fault(&error))?;
         }
         Ok(())
     }
