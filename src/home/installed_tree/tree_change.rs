@@ -47,21 +47,22 @@ impl TreeChange {
         exchange: ExchangePaths,
         reach: &dyn Fn(&'static str) -> io::Result<()>,
     ) -> io::Result<()> {
-        match (self.staged_tree(), &self.aside) {
-            (Some(staged), Some(aside)) if is_new && is_there(&self.target) => {
-                if !exchange(staged, &self.target)? {
-                    rename_without_replacing(&self.target, aside)?;
-                    reach("tree.aside")?;
-                    rename_without_replacing(staged, &self.target).inspect_err(|_| {
-                        // The error of the staged tree says more.
-                        let _ = self.put_back();
-                    })?;
-                }
+        if let (Some(staged), Some(aside)) = (self.staged_tree(), &self.aside)
+            && is_new
+            && is_there(&self.target)
+        {
+            if !exchange(staged, &self.target)? {
+                rename_without_replacing(&self.target, aside)?;
+                reach("tree.aside")?;
+                rename_without_replacing(staged, &self.target).inspect_err(|_| {
+                    // The error of the staged tree says more.
+                    let _ = self.put_back();
+                })?;
             }
-            (Some(staged), aside) if is_new || aside.is_none() => {
-                rename_without_replacing(staged, &self.target)?;
-            }
-            _ => {}
+        } else if let Some(staged) = self.staged_tree()
+            && (is_new || self.aside.is_none())
+        {
+            rename_without_replacing(staged, &self.target)?;
         }
         reach("tree.placed")?;
         match (&self.staged, &self.aside) {
@@ -259,8 +260,8 @@ mod tests {
         }
         // A staged tree that is lost after the old one was moved aside.
         let (_folder, change) = prepare_change(true, true, true);
-        let lose: ExchangePaths = |staged, _| fs::remove_dir_all(staged).map(|()| false);
-        let lost = change.make_steps(true, lose, &kill_at(""));
+        let remove: ExchangePaths = |staged, _| fs::remove_dir_all(staged).map(|()| false);
+        let lost = change.make_steps(true, remove, &kill_at(""));
         lost.expect_err("nothing to place");
         assert_eq!(read_texts(&change), [None, Some("old".to_owned()), None]);
     }
