@@ -342,18 +342,12 @@ fn calls_as_known_agents_write_them_are_taken_or_the_tool_to_use_is_named() {
         if called != tool && !whole.registry.has_device_tool(called) {
             let unknown =
                 decode_arguments(&whole.registry, called, args).expect_err("there is no such tool");
-            assert!(
-                unknown.model_text().contains(tool),
-                "{agent}: {called}: {unknown}"
-            );
+            assert_contains!(unknown.model_text(), tool; "{agent}: {called}");
         }
     }
     for (tool, args, text) in REFUSED {
         let refused = decode_arguments(&whole.registry, tool, args).expect_err(args);
-        assert!(
-            refused.model_text().contains(text),
-            "{tool} {args}: {refused}"
-        );
+        assert_contains!(refused.model_text(), text; "{tool} {args}");
     }
 }
 
@@ -361,13 +355,9 @@ fn calls_as_known_agents_write_them_are_taken_or_the_tool_to_use_is_named() {
 fn a_near_key_is_named_without_all_the_others() {
     let whole = all_tools();
     let near = decode_arguments(&whole.registry, "Grep", r#"{"patern":"x"}"#).expect_err("unknown");
-    assert!(
-        near.model_text()
-            .ends_with("Did you mean `pattern` or `path`?"),
-        "{near}"
-    );
+    assert_ends_with!(near.model_text(), "Did you mean `pattern` or `path`?");
     let far = decode_arguments(&whole.registry, "Grep", r#"{"zzz":"x"}"#).expect_err("unknown");
-    assert!(far.model_text().contains("It takes pattern, path"), "{far}");
+    assert_contains!(far.model_text(), "It takes pattern, path");
 }
 
 #[test]
@@ -389,17 +379,11 @@ fn a_refusal_is_short_and_names_nothing_of_the_program() {
         let refused = decode_arguments(&whole.registry, tool, args).expect_err(args);
         let text = refused.model_text();
         assert!(text.len() < 200, "{}: {text}", text.len());
-        assert!(
-            !text.contains("struct") && !text.contains("OneEdit"),
-            "{text}"
-        );
+        assert_lacks!(text, "struct", "OneEdit");
     }
     for name in ["mcp__punie__Read", "functions.Read", "punie:read"] {
         let refused = decode_arguments(&whole.registry, name, "{}").expect_err("unknown");
-        assert!(
-            refused.model_text().ends_with("Did you mean Read?"),
-            "{refused}"
-        );
+        assert_ends_with!(refused.model_text(), "Did you mean Read?");
     }
 }
 

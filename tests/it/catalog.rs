@@ -73,11 +73,7 @@ fn every_description_says_what_the_tool_does_and_something_more() {
             spec.name,
             spec.description
         );
-        assert!(
-            text.trim_end().ends_with('.'),
-            "{} ends in the middle",
-            spec.name
-        );
+        assert_ends_with!(text.trim_end(), "."; "{} ends in the middle", spec.name);
         let schema = spec.schema.to_value();
         assert_eq!(
             schema["additionalProperties"], false,
@@ -121,12 +117,7 @@ fn twins_are_marked_and_say_whose_they_are() {
             "{}",
             twin.name
         );
-        assert!(
-            twin.description.contains("Same as"),
-            "{}: {}",
-            twin.name,
-            twin.description
-        );
+        assert_contains!(twin.description, "Same as"; "{}", twin.name);
         assert_eq!(twin.catalog_body()["compat"], true);
     }
 }
@@ -141,10 +132,7 @@ fn a_schema_says_nothing_that_goes_without_saying() {
             r#""default":0"#,
             "additionalProperties\":false",
         ] {
-            assert!(
-                !text.contains(&format!("{empty},")) && !text.contains(&format!("{empty}}}")),
-                "{text}"
-            );
+            assert_lacks!(text, &format!("{empty},"), &format!("{empty}}}"));
         }
     }
     let body = |name: &str| {
@@ -155,11 +143,9 @@ fn a_schema_says_nothing_that_goes_without_saying() {
             .catalog_body()
     };
     assert_eq!(body("SqliteQuery")["effect_depends_on"], "mode");
-    assert!(
-        body("SkillBash")["description"]
-            .as_str()
-            .expect("a text")
-            .contains("Bash's other arguments")
+    assert_contains!(
+        body("SkillBash")["description"].as_str().expect("a text"),
+        "Bash's other arguments"
     );
     assert_eq!(
         body("Read")["aliases"]["offset"]

@@ -135,10 +135,7 @@ fn every_fault_of_the_page_is_a_test_and_every_such_test_is_on_the_page() {
             .collect();
         assert!(!here.is_empty(), "F{number:02} has no test");
         for test in here {
-            assert!(
-                test.starts_with(&format!("f{number:02}_")),
-                "{test} does not belong to F{number:02}"
-            );
+            assert_starts_with!(test, &format!("f{number:02}_"); "does not belong to F{number:02}");
             assert!(tests.contains(test), "{test} is no test");
             named.insert(test.to_owned());
         }

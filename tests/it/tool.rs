@@ -111,7 +111,7 @@ async fn what_is_meant_is_taken() {
         (json!({"path": "12"}), "file_path: \"12\""),
     ] {
         let shown = echo_arguments(args.clone()).await;
-        assert!(shown.contains(shows), "{args}: {shown}");
+        assert_contains!(shown, shows; "{args}");
     }
     let nothing = json!({"file_path": "a", "offset": null, "limit": null, "replace_all": null, "order": null});
     assert_eq!(echo_arguments(nothing).await, plain, "null is absent");
@@ -179,20 +179,18 @@ fn a_value_of_another_kind_is_refused_with_what_it_must_be() {
         ),
     ] {
         let said = argument_error(&args.to_string());
-        assert!(
-            said.starts_with("Echo: ") && said.contains(words),
-            "{args}: {said}"
-        );
+        assert_starts_with!(said, "Echo: "; "{args}");
+        assert_contains!(said, words; "{args}");
     }
-    assert!(
-        !argument_error(&json!({"file_path": 1, "offset": "x".repeat(500)}).to_string())
-            .contains("xxxx")
+    assert_lacks!(
+        argument_error(&json!({"file_path": 1, "offset": "x".repeat(500)}).to_string()),
+        "xxxx"
     );
 }
 
 #[test]
 fn keys_that_are_not_there_and_keys_that_nobody_knows() {
-    assert!(argument_error("{}").contains("missing field `file_path`"));
+    assert_contains!(argument_error("{}"), "missing field `file_path`");
     assert!(
         argument_error(r#"{"file_path": null}"#).contains("missing field `file_path`"),
         "null is absent"
@@ -206,22 +204,24 @@ fn keys_that_are_not_there_and_keys_that_nobody_knows() {
         assert_eq!(said, format!("Echo: unknown key `{key}`. {hint}"));
     }
     let said = argument_error(r#"{"file_path": "a", "zzz": 1}"#);
-    assert!(
-        said.contains("unknown key `zzz`.") && !said.contains("mean"),
-        "{said}"
-    );
+    assert_contains!(said, "unknown key `zzz`.");
+    assert_lacks!(said, "mean");
 }
 
 #[test]
 fn a_key_that_is_given_twice_is_refused() {
-    assert!(
-        argument_error(r#"{"file_path": "a", "file_path": "b"}"#)
-            .contains("\"file_path\" is there twice")
+    assert_contains!(
+        argument_error(r#"{"file_path": "a", "file_path": "b"}"#),
+        "\"file_path\" is there twice"
     );
-    assert!(
-        argument_error(r#"{"file_path": "a", "path": "b"}"#).contains("`file_path` is given twice")
+    assert_contains!(
+        argument_error(r#"{"file_path": "a", "path": "b"}"#),
+        "`file_path` is given twice"
     );
-    assert!(argument_error(r#"{"filePath": "a", "file_path": "b"}"#).contains("given twice"));
+    assert_contains!(
+        argument_error(r#"{"filePath": "a", "file_path": "b"}"#),
+        "given twice"
+    );
     assert!(
         argument_error(r#"{"file_path": "a", "words": [{"x": 1, "x": 2}]}"#)
             .contains("is there twice"),
@@ -247,12 +247,9 @@ fn text_that_no_two_readers_agree_about_is_refused() {
     ];
     for (args, words) in cases {
         let said = argument_error(args);
-        assert!(said.contains(words), "{args:.60}: {said}");
+        assert_contains!(said, words; "{args:.60}");
     }
-    assert!(
-        argument_error("").contains("missing field"),
-        "no text is an empty object"
-    );
+    assert_contains!(argument_error(""), "missing field"; "no text is an empty object");
 }
 
 #[test]
@@ -267,15 +264,10 @@ fn an_unknown_tool_is_answered_with_what_was_meant() {
         said("read"),
         "There is no tool called \"read\". Did you mean Read?"
     );
-    assert!(
-        said("ReadFile").contains("Did you mean"),
-        "{}",
-        said("ReadFile")
-    );
-    assert!(
-        said("xyzzy").contains("This device has ApplyPatch, AskUserQuestion, Bash, Edit, "),
-        "{}",
-        said("xyzzy")
+    assert_contains!(said("ReadFile"), "Did you mean");
+    assert_contains!(
+        said("xyzzy"),
+        "This device has ApplyPatch, AskUserQuestion, Bash, Edit, "
     );
 }
 

@@ -32,7 +32,7 @@ async fn with_arguments_nothing_is_split() {
     let line = bench
         .refused("run_command", json!({"command": "echo two", "args": []}))
         .await;
-    assert!(line.model_text().contains("no program"), "{line}");
+    assert_contains!(line.model_text(), "no program");
 }
 
 #[tokio::test]
@@ -45,10 +45,7 @@ async fn an_unbalanced_quote_is_bashs_own_error() {
         reply.meta.exit_code.is_some_and(|code| code != 0),
         "{reply:?}"
     );
-    assert!(
-        tools::reply_text(&reply).contains("unexpected EOF"),
-        "{reply:?}"
-    );
+    assert_contains!(tools::reply_text(&reply), "unexpected EOF");
 }
 
 #[tokio::test]

@@ -40,10 +40,7 @@ async fn a_command_line_means_the_same_in_an_editor_that_joins_words_with_blanks
     let line = "printf '%s|' 'a  b' \"it's\" \\$HOME '*'; echo; echo err >&2; cat; exit 4";
     let reply = bench.ok("Bash", json!({"command": line})).await;
     let text = tools::reply_text(&reply);
-    assert!(
-        text.starts_with("a  b|it's|$HOME|*|\nerr\nExit code 4 ("),
-        "{text}"
-    );
+    assert_starts_with!(text, "a  b|it's|$HOME|*|\nerr\nExit code 4 (");
     assert_eq!(
         (reply.meta.exit_code, reply.meta.source.as_deref()),
         (Some(4), Some("editor"))
@@ -165,12 +162,7 @@ async fn the_terminal_is_shown_in_its_call_before_it_is_released() {
         bench.text("Bash", json!({"command": "anything"})).await,
         "hello"
     );
-    assert!(
-        fake.shown()
-            .contains(r#""type":"terminal","terminalId":"fake-0""#),
-        "{}",
-        fake.shown()
-    );
+    assert_contains!(fake.shown(), r#""type":"terminal","terminalId":"fake-0""#);
     let expected = [
         "terminal/create",
         "terminal/wait_for_exit",
@@ -199,7 +191,7 @@ async fn a_death_by_signal_is_told_as_one() {
     }
     fake.prepare("", Some(TerminalExitStatus::new()));
     let unseen = bench.text("Bash", json!({"command": "x"})).await;
-    assert!(unseen.contains("exit code not known"), "{unseen}");
+    assert_contains!(unseen, "exit code not known");
 }
 
 #[tokio::test]
@@ -211,11 +203,7 @@ async fn a_command_over_its_time_is_killed_and_waited_for_before_it_is_read() {
         .refused("Bash", json!({"command": "x", "timeout": 20}))
         .await;
     assert_eq!(error.stable_code(), ErrorCode::Timeout);
-    assert!(
-        error.model_text().contains("so far")
-            && error.model_text().contains("Fake Editor was told to stop"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "so far", "Fake Editor was told to stop");
     let facts = error_meta(error);
     assert!(
         facts.timed_out && facts.may_have_run && facts.signal.as_deref() == Some("SIGKILL"),
@@ -243,10 +231,8 @@ async fn what_an_editor_does_not_tell_is_not_taken_for_nothing() {
     );
     let reply = bench.ok("Bash", json!({"command": "x"})).await;
     let text = tools::reply_text(&reply);
-    assert!(
-        text.contains("what it printed is not known") && !text.contains("no output"),
-        "{text}"
-    );
+    assert_contains!(text, "what it printed is not known");
+    assert_lacks!(text, "no output");
     assert!(
         reply
             .meta
@@ -327,11 +313,8 @@ async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
         let reply = bench
             .ok("Bash", json!({"command": "echo here; exit 3"}))
             .await;
-        assert!(
-            tools::reply_text(&reply).starts_with("here\nExit code 3"),
-            "{reply:?}"
-        );
-        assert!(reply.meta.warnings[0].contains(said), "{:?}", reply.meta);
+        assert_starts_with!(tools::reply_text(&reply), "here\nExit code 3");
+        assert_contains!(reply.meta.warnings[0], said);
         assert_eq!(
             (reply.meta.source, fake.methods()),
             (None, vec!["terminal/create"; n + 1])
@@ -352,10 +335,7 @@ async fn an_error_after_which_it_may_run_there_starts_nothing_here() {
         fake.prepare("", Some(exit_status(0)));
         fake.fail("terminal/create", ClientFault::DoneWithError(error));
         let refused = bench.refused("Bash", json!({"command": "touch ran"})).await;
-        assert!(
-            refused.model_text().contains("it may run there"),
-            "{refused}"
-        );
+        assert_contains!(refused.model_text(), "it may run there");
         assert!(error_meta(refused).may_have_run);
     }
     assert!(!bench.root.join("ran").exists());
@@ -372,7 +352,7 @@ async fn a_start_that_is_not_answered_is_not_made_a_second_time_here() {
     );
     fake.fail("terminal/create", ClientFault::Silence);
     let error = bench.refused("Bash", json!({"command": "touch ran"})).await;
-    assert!(error.model_text().contains("did not answer"), "{error}");
+    assert_contains!(error.model_text(), "did not answer");
     assert!(error_meta(error).may_have_run);
     assert!(!bench.root.join("ran").exists());
 }
@@ -390,7 +370,7 @@ async fn what_needs_more_than_an_editor_has_runs_here() {
             json!({"command": "[ -t 0 ] && echo yes", "tty": true}),
         )
         .await;
-    assert!(at_a_terminal.contains("yes"), "{at_a_terminal}");
+    assert_contains!(at_a_terminal, "yes");
     bench
         .ok(
             "Bash",
@@ -529,7 +509,7 @@ async fn an_editor_that_loses_the_command_is_an_error_that_says_so() {
         ClientFault::Error(Error::internal_error().data("lost it")),
     );
     let error = bench.refused("Bash", json!({"command": "x"})).await;
-    assert!(error.model_text().contains("lost it"), "{error}");
+    assert_contains!(error.model_text(), "lost it");
     assert!(error_meta(error).may_have_run);
     wait_until("the release of the terminal", || {
         fake.methods().contains(&"terminal/release")
@@ -557,7 +537,7 @@ async fn what_no_command_is_given_here_is_taken_out_of_the_editors_environment()
         assert_eq!(reply.meta.source.as_deref(), Some("editor"));
         let text = tools::reply_text(&reply);
         for gone in ["s3cret", "hijacked", "BASH_ENV", "SHELLOPTS"] {
-            assert!(!text.contains(gone), "{tool}, {gone}: {text}");
+            assert_lacks!(text, gone; "{tool}, {gone}");
         }
         for kept in [
             "SHOWN=seen",
@@ -566,7 +546,7 @@ async fn what_no_command_is_given_here_is_taken_out_of_the_editors_environment()
             "GIT_TERMINAL_PROMPT=0",
             "PUNIE_RUNNER=1",
         ] {
-            assert!(text.contains(kept), "{tool}, {kept}: {text}");
+            assert_contains!(text, kept; "{tool}, {kept}");
         }
         assert!(
             tool != "Bash" || text.starts_with("done\n") && text.contains("ASKED=for"),

@@ -14,11 +14,9 @@ async fn what_an_editor_does_not_serve_is_never_asked_of_it() {
     let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, client_capabilities(false, false, false));
     let path = bench.put("a.txt", "on disk\n");
-    assert!(
-        bench
-            .text("Read", file_argument(&path))
-            .await
-            .ends_with("\ton disk\n")
+    assert_ends_with!(
+        bench.text("Read", file_argument(&path)).await,
+        "\ton disk\n"
     );
     bench
         .ok(
@@ -48,30 +46,22 @@ async fn unsaved_text_is_what_is_read_and_the_answer_says_so() {
     fake.open(&path, "one\ntwo\nthree\n");
     let reply = bench.ok("Read", file_argument(&path)).await;
     let text = tools::reply_text(&reply);
-    assert!(
-        text.lines().next().expect("a head").ends_with(UNSAVED),
-        "{text}"
-    );
-    assert!(
-        text.contains("\tone\n") && text.contains("\tthree\n") && !text.contains("on disk\n"),
-        "{text}"
-    );
+    assert_ends_with!(text.lines().next().expect("a head"), UNSAVED);
+    assert_contains!(text, "\tone\n", "\tthree\n");
+    assert_lacks!(text, "on disk\n");
     assert_eq!(reply.meta.source.as_deref(), Some("editor"));
     assert_eq!(reply.meta.sha256, Some(sha256("one\ntwo\nthree\n")));
     let end = bench
         .text("Read", json!({"file_path": path, "offset": -1}))
         .await;
-    assert!(
-        end.contains("\tthree\n") && !end.contains("\ttwo\n"),
-        "{end}"
-    );
+    assert_contains!(end, "\tthree\n");
+    assert_lacks!(end, "\ttwo\n");
     let part = bench
         .text("Read", json!({"file_path": path, "offset": 2, "limit": 1}))
         .await;
-    assert!(
-        part.contains("\ttwo\n") && !part.contains("\tthree\n") && part.contains("3 lines"),
-        "{part}"
-    );
+    assert_contains!(part, "\ttwo\n");
+    assert_lacks!(part, "\tthree\n");
+    assert_contains!(part, "3 lines");
     let plain = bench.text("read_file", json!({"path": path})).await;
     assert_eq!(plain, format!("one\ntwo\nthree\n{UNSAVED}"));
 }
@@ -83,7 +73,7 @@ async fn text_that_is_saved_is_the_editors_too_and_needs_no_words() {
     let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     let reply = bench.ok("Read", file_argument(&path)).await;
-    assert!(!tools::reply_text(&reply).contains("unsaved"), "{reply:?}");
+    assert_lacks!(tools::reply_text(&reply), "unsaved");
     assert_eq!(reply.meta.source.as_deref(), Some("editor"));
     assert_eq!(
         bench.text("read_file", json!({"path": path})).await,
@@ -112,10 +102,7 @@ async fn a_file_that_is_only_in_the_editor_is_read() {
     let path = bench.root.join("new.txt");
     fake.open(&path, "not saved yet\n");
     let text = bench.text("Read", file_argument(&path)).await;
-    assert!(
-        text.contains("\tnot saved yet\n") && text.contains(UNSAVED),
-        "{text}"
-    );
+    assert_contains!(text, "\tnot saved yet\n", UNSAVED);
     let missing = bench
         .refused("Read", file_argument(&bench.root.join("nowhere.txt")))
         .await;
@@ -132,12 +119,7 @@ async fn what_is_no_utf_8_text_or_too_large_is_read_from_the_disk() {
         .flat_map(u16::to_le_bytes)
         .collect();
     let wide = bench.put("wide.txt", wide);
-    assert!(
-        bench
-            .text("Read", file_argument(&wide))
-            .await
-            .contains("utf-16le")
-    );
+    assert_contains!(bench.text("Read", file_argument(&wide)).await, "utf-16le");
     let latin = bench.put("latin.txt", b"un caf\xe9 ferm\xe9 \xe0 midi\n");
     bench.text("Read", file_argument(&latin)).await;
     let image = bench.put("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
@@ -147,11 +129,7 @@ async fn what_is_no_utf_8_text_or_too_large_is_read_from_the_disk() {
     let reply = bench
         .ok("Read", json!({"file_path": large, "limit": 1}))
         .await;
-    assert!(
-        reply.meta.warnings[0].contains("was not asked for its text"),
-        "{:?}",
-        reply.meta
-    );
+    assert_contains!(reply.meta.warnings[0], "was not asked for its text");
     assert_eq!((reply.meta.source, fake.methods()), (None, Vec::new()));
 }
 
@@ -195,12 +173,8 @@ async fn where_the_editor_has_no_text_the_disk_has_it() {
         ClientFault::Error(Error::internal_error().data("a bad day")),
     );
     let reply = bench.ok("Read", file_argument(&path)).await;
-    assert!(
-        reply.meta.warnings[0].contains("a bad day"),
-        "{:?}",
-        reply.meta
-    );
-    assert!(tools::reply_text(&reply).contains("\ton disk\n"));
+    assert_contains!(reply.meta.warnings[0], "a bad day");
+    assert_contains!(tools::reply_text(&reply), "\ton disk\n");
 }
 
 #[tokio::test]
@@ -216,15 +190,8 @@ async fn an_editor_that_does_not_answer_is_left_out_with_a_warning() {
     fake.open(&path, "unsaved");
     fake.fail("fs/read_text_file", ClientFault::Silence);
     let reply = bench.ok("Read", file_argument(&path)).await;
-    assert!(
-        tools::reply_text(&reply).contains("\ton disk\n"),
-        "{reply:?}"
-    );
-    assert!(
-        reply.meta.warnings[0].contains("Fake Editor did not answer"),
-        "{:?}",
-        reply.meta
-    );
+    assert_contains!(tools::reply_text(&reply), "\ton disk\n");
+    assert_contains!(reply.meta.warnings[0], "Fake Editor did not answer");
     assert_eq!(reply.meta.source, None);
 }
 
@@ -258,11 +225,9 @@ async fn a_call_whose_turn_is_over_is_served_here() {
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved");
     turn.stop().await;
-    assert!(
-        bench
-            .text("Read", file_argument(&path))
-            .await
-            .contains("\ton disk\n")
+    assert_contains!(
+        bench.text("Read", file_argument(&path)).await,
+        "\ton disk\n"
     );
     drop(turn);
     assert_eq!(

@@ -203,19 +203,11 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
         });
         if written {
             let reply = answer.expect("the write reached the disk");
-            assert!(
-                reply.meta.warnings[0].contains("was closed before it answered"),
-                "{:?}",
-                reply.meta
-            );
+            assert_contains!(reply.meta.warnings[0], "was closed before it answered");
             assert_eq!(bench.get("a.txt"), "new\n");
         } else {
             let error = answer.expect_err("the outcome is unknown");
-            assert!(
-                error.model_text().contains("was closed")
-                    && error.model_text().contains("as it was before"),
-                "{error}"
-            );
+            assert_contains!(error.model_text(), "was closed", "as it was before");
             assert!(CallFailure::from(error).meta.may_have_run);
             assert_eq!(bench.get("a.txt"), "old\n");
         }
@@ -250,7 +242,7 @@ async fn an_editor_that_is_gone_is_left_out() {
         let reply = bench.ok("Read", file_argument(&path)).await;
         reply.meta.source.is_none().then_some(reply)
     });
-    assert!(reply.await.meta.warnings[0].contains("was closed"));
+    assert_contains!(reply.await.meta.warnings[0], "was closed");
     let edit = json!({"file_path": path, "old_string": "old", "new_string": "new"});
     bench.ok("Edit", edit).await;
     assert_eq!(bench.get("a.txt"), "new\n");

@@ -27,20 +27,13 @@ async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
         Some(sha256("typed by a person\n")),
         "the hash of the text that was read"
     );
-    assert!(
-        tools::reply_text(&reply)
-            .contains("had unsaved text of this file; it is written with the change"),
-        "{reply:?}"
+    assert_contains!(
+        tools::reply_text(&reply),
+        "had unsaved text of this file; it is written with the change"
     );
     let shown = fake.shown();
-    assert!(
-        shown.contains(r#""oldText":"typed by a person\n""#),
-        "{shown}"
-    );
-    assert!(
-        shown.contains(r#""newText":"typed by somebody\n""#),
-        "{shown}"
-    );
+    assert_contains!(shown, r#""oldText":"typed by a person\n""#);
+    assert_contains!(shown, r#""newText":"typed by somebody\n""#);
 }
 
 #[tokio::test]
@@ -144,15 +137,11 @@ async fn a_text_that_the_editor_has_not_saved_is_told() {
             json!({"file_path": path, "old_string": "old", "new_string": "new"}),
         )
         .await;
-    assert!(
-        reply.meta.warnings[0].contains("has not saved it"),
-        "{:?}",
-        reply.meta
-    );
+    assert_contains!(reply.meta.warnings[0], "has not saved it");
     assert_eq!(bench.get("a.txt"), "old\n");
     // The next read returns the text that was written, with the hash that the write reported.
     let read = bench.ok("Read", file_argument(&path)).await;
-    assert!(tools::reply_text(&read).contains("\tnew\n"), "{read:?}");
+    assert_contains!(tools::reply_text(&read), "\tnew\n");
     assert_eq!(read.meta.sha256, reply.meta.sha256);
     let again = json!({"file_path": path, "content": "newest\n", "overwrite": "if_unchanged", "expected_sha256": reply.meta.sha256});
     bench.ok("Write", again).await;
@@ -169,11 +158,7 @@ async fn a_text_that_the_editor_changed_on_saving_is_told_with_the_hash_that_is_
         .await;
     assert_eq!(bench.get("a.txt"), "LOUD\n");
     assert_eq!(reply.meta.sha256, Some(sha256("LOUD\n")));
-    assert!(
-        reply.meta.warnings[0].contains(&sha256("LOUD\n")),
-        "{:?}",
-        reply.meta
-    );
+    assert_contains!(reply.meta.warnings[0], &sha256("LOUD\n"));
 }
 
 #[tokio::test]
@@ -261,10 +246,7 @@ async fn an_editor_that_only_reads_has_its_unsaved_text_guarded() {
     ] {
         let refused = bench.refused(tool, args).await;
         assert_eq!(refused.stable_code(), ErrorCode::Stale, "{refused}");
-        assert!(
-            refused.model_text().contains("saved there first"),
-            "{refused}"
-        );
+        assert_contains!(refused.model_text(), "saved there first");
     }
     assert_eq!(bench.get("a.txt"), "one\n");
     fake.open(&path, "one\n");
@@ -345,7 +327,7 @@ async fn a_text_that_is_there_already_is_not_sent() {
     let text = bench
         .text("Write", json!({"file_path": "a.txt", "content": "same\n"}))
         .await;
-    assert!(text.starts_with("No change"), "{text}");
+    assert_starts_with!(text, "No change");
     assert!(!fake.methods().contains(&"fs/write_text_file"));
 }
 
@@ -496,7 +478,7 @@ async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
         .map(|(intent, _)| intent.clone())
         .collect();
     match intent_recovery::recover_changes(&bench.workspace, &intents) {
-        IntentOutcome::Unclear { text, .. } => assert!(text.contains("b.txt: not done"), "{text}"),
+        IntentOutcome::Unclear { text, .. } => assert_contains!(text, "b.txt: not done"),
         other => panic!("{other:?}"),
     }
 }

@@ -27,13 +27,10 @@ async fn a_write_that_the_editor_refuses_is_an_error_in_its_words() {
     );
     let refused = bench.refused("Edit", edit_arguments(&path)).await;
     assert_eq!(refused.stable_code(), ErrorCode::Io);
-    assert!(
-        refused.model_text().contains("the buffer is locked"),
-        "{refused}"
-    );
-    assert!(
-        refused.model_text().contains("as it was before"),
-        "{refused}"
+    assert_contains!(
+        refused.model_text(),
+        "the buffer is locked",
+        "as it was before"
     );
     assert!(!may_have_run(refused));
     assert_eq!(
@@ -56,11 +53,7 @@ async fn a_write_that_is_not_answered_may_have_happened() {
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/write_text_file", ClientFault::Silence);
     let unclear = bench.refused("Edit", edit_arguments(&path)).await;
-    assert!(
-        unclear.model_text().contains("did not answer")
-            && unclear.model_text().contains("as it was before"),
-        "{unclear}"
-    );
+    assert_contains!(unclear.model_text(), "did not answer", "as it was before");
     assert!(may_have_run(unclear));
     assert_eq!(bench.get("a.txt"), "old\n");
 }
@@ -78,11 +71,7 @@ async fn a_write_that_is_on_the_disk_is_done_whether_it_was_answered_or_not() {
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/write_text_file", ClientFault::DoneInSilence);
     let reply = bench.ok("Edit", edit_arguments(&path)).await;
-    assert!(
-        reply.meta.warnings[0].contains("did not answer"),
-        "{:?}",
-        reply.meta
-    );
+    assert_contains!(reply.meta.warnings[0], "did not answer");
     assert_eq!(
         (bench.get("a.txt"), reply.meta.sha256),
         ("new\n".to_owned(), Some(sha256("new\n")))
@@ -103,7 +92,7 @@ async fn an_unanswered_write_that_changed_the_file_otherwise_says_what_is_there(
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/write_text_file", ClientFault::DoneInSilence);
     let unclear = bench.refused("Edit", edit_arguments(&path)).await;
-    assert!(unclear.model_text().contains(&sha256("NEW\n")), "{unclear}");
+    assert_contains!(unclear.model_text(), &sha256("NEW\n"));
     assert!(may_have_run(unclear));
 }
 
@@ -121,11 +110,7 @@ async fn while_an_editor_does_not_say_what_it_has_nothing_is_written_beside_it()
     let refused = bench
         .refused("Write", json!({"file_path": path, "content": "x"}))
         .await;
-    assert!(
-        refused.model_text().contains("unsaved text")
-            && refused.model_text().contains("Nothing was written"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "unsaved text", "Nothing was written");
     assert_eq!(bench.get("a.txt"), "old\n");
 }
 
@@ -140,10 +125,7 @@ async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
     // The first write succeeds and the second one fails.
     fake.fail_later("fs/write_text_file", 1, Error::internal_error().data("no"));
     let refused = bench.refused("ApplyPatch", json!({"patch": patch})).await;
-    assert!(
-        refused.model_text().contains("no file is changed"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "no file is changed");
     assert_eq!([bench.get("a.txt"), bench.get("b.txt")], ["one\n", "two\n"]);
     assert_eq!(
         fake.text_of(&a).as_deref(),
@@ -172,14 +154,8 @@ async fn a_patch_whose_second_write_is_unclear_does_not_say_that_nothing_is_chan
         ClientFault::Error(Error::parse_error()),
     );
     let unclear = bench.refused("ApplyPatch", json!({"patch": patch})).await;
-    assert!(
-        !unclear.model_text().contains("no file is changed"),
-        "{unclear}"
-    );
-    assert!(
-        unclear.model_text().contains("b.txt") && unclear.model_text().contains("was put back"),
-        "{unclear}"
-    );
+    assert_lacks!(unclear.model_text(), "no file is changed");
+    assert_contains!(unclear.model_text(), "b.txt", "was put back");
     assert!(may_have_run(unclear));
     assert_eq!([bench.get("a.txt"), bench.get("b.txt")], ["one\n", "two\n"]);
     // The same when the fault is in the first write.
@@ -202,24 +178,14 @@ async fn an_answer_that_cannot_be_read_is_no_refusal_of_the_write() {
         ClientFault::Error(Error::parse_error()),
     );
     let unclear = bench.refused("Edit", edit_arguments(&path)).await;
-    assert!(
-        unclear.model_text().contains("as it was before"),
-        "{unclear}"
-    );
-    assert!(
-        !unclear.model_text().contains("was not written"),
-        "{unclear}"
-    );
+    assert_contains!(unclear.model_text(), "as it was before");
+    assert_lacks!(unclear.model_text(), "was not written");
     assert!(may_have_run(unclear));
     fake.fail(
         "fs/write_text_file",
         ClientFault::DoneWithError(Error::parse_error()),
     );
     let reply = bench.ok("Edit", edit_arguments(&path)).await;
-    assert!(
-        reply.meta.warnings[0].contains("cannot be read"),
-        "{:?}",
-        reply.meta
-    );
+    assert_contains!(reply.meta.warnings[0], "cannot be read");
     assert_eq!(bench.get("a.txt"), "new\n");
 }

@@ -119,7 +119,7 @@ async fn arguments_that_do_not_fit_reach_no_editor() {
     ] {
         let (code, said) = error_parts(it.desk.call("ide_find", args.clone()).await);
         assert_eq!(code, ErrorCode::InvalidArgs);
-        assert!(said.contains(words), "{args}: {said}");
+        assert_contains!(said, words; "{args}");
     }
     let twice = it
         .desk
@@ -127,12 +127,9 @@ async fn arguments_that_do_not_fit_reach_no_editor() {
         .find("ide_find")
         .expect("there")
         .decode_call(r#"{"symbol":"a","symbol":"b"}"#);
-    assert!(
-        twice
-            .map(drop)
-            .expect_err("twice")
-            .model_text()
-            .contains("is there twice")
+    assert_contains!(
+        twice.map(drop).expect_err("twice").model_text(),
+        "is there twice"
     );
     assert_eq!(it.asked(), [json!(null); 0]);
 }
@@ -268,7 +265,7 @@ async fn an_editors_error_is_told_in_its_words_with_a_code() {
         let it = attach_editor("search", EditorReply::Fails(error)).await;
         let (stable, said) = error_parts(it.call().await);
         assert_eq!(stable, code, "{said}");
-        assert!(said.contains(words), "{said}");
+        assert_contains!(said, words);
     }
     let it = attach_editor(
         "search",
@@ -287,17 +284,13 @@ async fn an_editor_that_does_not_answer_is_told_to_give_up() {
     let it = attached_with("edit", EditorReply::Nothing, settings).await;
     let error = it.call().await.expect_err("no answer");
     assert_eq!(error.stable_code(), ErrorCode::Timeout);
-    assert!(
-        error
-            .model_text()
-            .contains("Pad one did not answer ide_find within 5 s"),
-        "{error}"
+    assert_contains!(
+        error.model_text(),
+        "Pad one did not answer ide_find within 5 s"
     );
-    assert!(
-        error
-            .model_text()
-            .ends_with("It may have had its effect all the same."),
-        "{error}"
+    assert_ends_with!(
+        error.model_text(),
+        "It may have had its effect all the same."
     );
     assert!(
         punie_tool::request::CallFailure::from(error)
@@ -315,12 +308,10 @@ async fn an_editor_that_does_not_answer_is_told_to_give_up() {
             .await,
     );
     assert_eq!(code, ErrorCode::Timeout);
-    assert!(
-        said.contains("within 3 s") && said.ends_with("told to give it up."),
-        "the call's own deadline comes first: {said}"
-    );
+    assert_contains!(said, "within 3 s"; "the call's own deadline comes first");
+    assert_ends_with!(said, "told to give it up."; "the call's own deadline comes first");
     let (_, said) = error_parts(look.call().await);
-    assert!(said.contains("within 60 s"), "{said}");
+    assert_contains!(said, "within 60 s");
 }
 
 async fn told_to_give_up(it: &AttachedEditor) {
@@ -345,10 +336,7 @@ async fn a_call_that_is_taken_back_is_given_up() {
     );
     let (code, said) = error_parts(answer);
     assert_eq!(code, ErrorCode::Cancelled);
-    assert!(
-        said.starts_with("Pad one was told to give up ide_find."),
-        "{said}"
-    );
+    assert_starts_with!(said, "Pad one was told to give up ide_find.");
     told_to_give_up(&it).await;
 
     let cx = ToolContext::for_detached_call(RequestId::new());
@@ -372,10 +360,7 @@ async fn without_a_turn_nothing_is_sent() {
     it.turn.stop().await;
     let (code, said) = error_parts(it.call().await);
     assert_eq!(code, ErrorCode::NotFound);
-    assert!(
-        said.contains("no editor has attached itself") && said.contains("Attach"),
-        "{said}"
-    );
+    assert_contains!(said, "no editor has attached itself", "Attach");
     assert_eq!(it.asked(), [json!(null); 0]);
 }
 
@@ -385,12 +370,7 @@ async fn an_editor_that_has_gone_answers_nothing() {
     it.editor.leave().await;
     let error = it.call().await.expect_err("the editor is gone");
     assert_eq!(error.stable_code(), ErrorCode::Interrupted, "{error}");
-    assert!(
-        error
-            .model_text()
-            .contains("The connection to Pad one ended"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "The connection to Pad one ended");
 }
 
 #[tokio::test]
@@ -531,10 +511,7 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
             .await,
     );
     assert_eq!(code, ErrorCode::NotFound);
-    assert!(
-        said.contains("is offered by another editor, not by Pad three"),
-        "{said}"
-    );
+    assert_contains!(said, "is offered by another editor, not by Pad three");
     drop(first);
 }
 
@@ -549,7 +526,7 @@ async fn an_answer_that_is_too_long_is_told_as_one_of_a_tool_that_may_have_run()
             .await
             .expect_err("the answer is too long");
         assert_eq!(error.stable_code(), ErrorCode::TooLarge, "{error}");
-        assert!(error.model_text().contains("more than 32 MiB"), "{error}");
+        assert_contains!(error.model_text(), "more than 32 MiB");
         assert_eq!(
             error.model_text().contains("may have had its effect"),
             may_have_run,

@@ -55,10 +55,7 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
         .find("ide_fnd")
         .map(drop)
         .expect_err("a misspelled name");
-    assert!(
-        error.model_text().contains("Did you mean ide_find?"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "Did you mean ide_find?");
 
     drop(found);
     assert!(changes.has_changed().expect("the registry lives"));
@@ -72,11 +69,9 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
         .map(drop)
         .expect_err("gone");
     assert_eq!(error.stable_code(), ErrorCode::UnknownTool);
-    assert!(
-        error
-            .model_text()
-            .contains("It was offered by editor: Pad one, which has gone."),
-        "{error}"
+    assert_contains!(
+        error.model_text(),
+        "It was offered by editor: Pad one, which has gone."
     );
 
     // A tool that is offered again is found like any other.

@@ -149,11 +149,7 @@ fn a_bad_descriptor_is_told_and_takes_no_other_with_it() {
             tool_description("last", "read")
         ]));
         assert_eq!(tool_names(&catalog), ["first", "last"], "{words}");
-        assert!(
-            catalog_problems(&catalog).contains(words),
-            "{words}: {}",
-            catalog_problems(&catalog)
-        );
+        assert_contains!(catalog_problems(&catalog), words);
     }
 }
 
@@ -186,11 +182,7 @@ fn a_flood_of_tools_ends_somewhere() {
         .collect();
     let catalog = read_catalog(&json!(many));
     assert_eq!(catalog.descriptors().len(), 256);
-    assert!(
-        catalog_problems(&catalog).contains("the last 44 were not looked at"),
-        "{}",
-        catalog_problems(&catalog)
-    );
+    assert_contains!(catalog_problems(&catalog), "the last 44 were not looked at");
 
     let bad: Vec<Value> = (0..10_000).map(|n| json!(n)).collect();
     assert_eq!(read_catalog(&json!(bad)).problems().len(), 33);
@@ -206,11 +198,7 @@ fn a_flood_of_tools_ends_somewhere() {
         8,
         "a catalog is limited to half a megabyte"
     );
-    assert!(
-        catalog_problems(&catalog).contains("the last 12 were not looked at"),
-        "{}",
-        catalog_problems(&catalog)
-    );
+    assert_contains!(catalog_problems(&catalog), "the last 12 were not looked at");
 }
 
 #[test]

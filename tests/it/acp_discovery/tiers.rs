@@ -64,14 +64,13 @@ async fn the_first_tier_is_the_editors_own_catalog() {
         "the device's own tool stays"
     );
     let shown = found.to_string();
-    for words in [
+    assert_contains!(
+        shown,
         "Tier 1: Pad one has a catalog",
         "Run by Pad one: ide_rename_symbol.",
         "In its catalog and run here: read_file.",
-        "In place of this machine it reads text files, writes text files.",
-    ] {
-        assert!(shown.contains(words), "{words}: {shown}");
-    }
+        "In place of this machine it reads text files, writes text files."
+    );
 }
 
 #[tokio::test]
@@ -135,12 +134,7 @@ async fn the_third_tier_is_this_machine_and_the_editor_gets_no_call() {
             "nothing was asked of an editor that announced nothing"
         );
         assert_eq!(setup.registry().callable_entries().len(), before);
-        assert!(
-            found
-                .to_string()
-                .starts_with("Tier 3: Pad one serves nothing"),
-            "{found}"
-        );
+        assert_starts_with!(found.to_string(), "Tier 3: Pad one serves nothing");
     }
 }
 
@@ -253,11 +247,9 @@ async fn an_editor_that_says_nothing_holds_nobody_up() {
         found.problems[0].to_string(),
         "discovery: no answer within 2 s"
     );
-    assert!(
-        found
-            .to_string()
-            .contains("Left out: discovery: no answer within 2 s."),
-        "{found}"
+    assert_contains!(
+        found.to_string(),
+        "Left out: discovery: no answer within 2 s."
     );
 }
 
@@ -282,15 +274,12 @@ async fn a_tool_whose_schema_is_none_is_left_out_and_told() {
     let found = discover_tools(&setup, &editor).await;
     assert_eq!(found.own, ["ide_good"]);
     assert_eq!(found.problems.len(), 2, "{found}");
-    assert!(
-        found.problems[0]
-            .to_string()
-            .starts_with("ide_bad: `parameters` is no usable JSON schema")
+    assert_starts_with!(
+        found.problems[0].to_string(),
+        "ide_bad: `parameters` is no usable JSON schema"
     );
-    assert!(
-        found.problems[1]
-            .reason
-            .contains("must not refer to other documents"),
-        "{found}"
+    assert_contains!(
+        found.problems[1].reason,
+        "must not refer to other documents"
     );
 }

@@ -56,14 +56,8 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
         .await;
     assert_eq!(editor.requests(DISCOVER), [json!({ "sessionId": session })]);
     let said = editor.said(&session);
-    assert!(
-        said.contains("Run by Testedit 1.0: ide_find, ide_rename."),
-        "{said}"
-    );
-    assert!(
-        said.contains("Left out: tools[2]: it is not an object."),
-        "{said}"
-    );
+    assert_contains!(said, "Run by Testedit 1.0: ide_find, ide_rename.");
+    assert_contains!(said, "Left out: tools[2]: it is not an object.");
     let body = published_tool(&setup, "ide_find").await;
     assert_eq!(
         (&body["origin"], &body["requires_permission"]),
@@ -106,7 +100,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
         .call_and_wait(ToolCall::new("ide_rename", &json!({ "name": "main" })))
         .await;
     assert_eq!(bad.verdict(), ("error", "invalid_args"));
-    assert!(bad.text().contains("missing key `symbol`"), "{bad:?}");
+    assert_contains!(bad.text(), "missing key `symbol`");
     let questions = editor.requests("session/request_permission").len();
     assert_eq!(
         (editor.requests("_ide_rename").len(), questions),
@@ -119,10 +113,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     editor.answer(turn).await;
     let late = setup.caller.call_and_wait(tool_call("ide_find")).await;
     assert_eq!(late.verdict(), ("error", "not_found"));
-    assert!(
-        late.text().contains("no editor has attached itself"),
-        "{late:?}"
-    );
+    assert_contains!(late.text(), "no editor has attached itself");
     assert_eq!(editor.requests("_ide_find").len(), 1);
     editor.close();
     assert!(editor.end().await.success());
@@ -166,10 +157,9 @@ async fn an_editors_tools_go_with_it_while_the_runner_stays() {
     );
     let late = setup.caller.call_and_wait(tool_call("ide_find")).await;
     assert_eq!(late.verdict(), ("error", "unknown_tool"));
-    assert!(
-        late.text()
-            .contains("It was offered by editor: Testedit 1.0, which has gone."),
-        "{late:?}"
+    assert_contains!(
+        late.text(),
+        "It was offered by editor: Testedit 1.0, which has gone."
     );
 }
 
@@ -185,11 +175,7 @@ async fn sessions_of_one_editor_are_asked_each_and_prompts_are_not() {
         let prompt = editor.prompt(&first, "status");
         editor.answer(prompt).await;
     }
-    assert!(
-        editor.said(&first).contains("Tier 1"),
-        "{}",
-        editor.said(&first)
-    );
+    assert_contains!(editor.said(&first), "Tier 1");
     let asked: Vec<Value> = editor
         .requests(DISCOVER)
         .into_iter()

@@ -106,9 +106,7 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
         (Some(&json!("started")), Some(&json!("stopped")))
     );
     let text = std::fs::read_to_string(audit_paths(&setup).rows).expect("rows");
-    for word in ["what-it", "note.txt", "shadow", "echo"] {
-        assert!(!text.contains(word), "{word} in {text}");
-    }
+    assert_lacks!(text, "what-it", "note.txt", "shadow", "echo");
     let (code, report) = verify_audit(&setup).await;
     assert_eq!(
         (code, &report["sound"], &report["headSigned"]),
@@ -137,11 +135,7 @@ async fn h105_verify_names_the_row_that_was_edited_and_exits_with_one() {
         .position(|row| row["event"] == "begun")
         .expect("a row")
         + 1;
-    assert!(
-        ended.out.contains(&format!("row {begun} was edited")),
-        "{}",
-        ended.out
-    );
+    assert_contains!(ended.out, &format!("row {begun} was edited"));
     let (code, report) = verify_audit(&setup).await;
     assert_eq!(
         (code, &report["fault"]["flaw"], &report["fault"]["seq"]),

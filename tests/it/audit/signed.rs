@@ -117,7 +117,7 @@ async fn expect_refusal(
     let id = setup.ask(ask).await;
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
-    assert!(answer.text().contains(words), "{answer:?}");
+    assert_contains!(answer.text(), words);
     assert_eq!(setup.read("effects"), "", "nothing ran");
     let fields = ["event", "who", "decision", "code", "rule"];
     let wanted = [format!("refused caller denied {code} backend.request_key")];
@@ -392,7 +392,7 @@ async fn a_pinned_key_that_is_none_keeps_the_runner_from_starting() {
     setup.configure("#key", "request_key = \"not a key\"");
     let ended = setup.run().end().await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
-    assert!(ended.log.contains("request_key"), "{ended:?}");
+    assert_contains!(ended.log, "request_key");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -436,12 +436,7 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
         .iter()
         .find(|call| call.args["requestId"] == "strayed")
         .expect("a post");
-    assert!(
-        post.args["payload"]
-            .to_string()
-            .contains("it is for another device"),
-        "{post:?}"
-    );
+    assert_contains!(post.args["payload"].to_string(), "it is for another device");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -459,7 +454,7 @@ async fn h97_over_a_websocket_which_has_no_place_for_signatures_nothing_is_run()
     let said = line
         .fails("call-1", "Bash", &json!({ "command": EFFECT }))
         .await;
-    assert!(said.contains("has no signature"), "{said}");
+    assert_contains!(said, "has no signature");
     assert_eq!(worker.read("effects"), "");
 }
 
@@ -487,7 +482,7 @@ async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_befo
         let answer = setup.answer(&id).await;
         if point == "unsigned" {
             assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
-            assert!(answer.text().contains("has no signature"), "{answer:?}");
+            assert_contains!(answer.text(), "has no signature");
         } else {
             assert_eq!(answer.outcome, "ok", "{answer:?}");
         }

@@ -13,11 +13,7 @@ async fn help_is_an_answer_and_a_wrong_flag_is_not() {
         "run", "dev", "demo", "backend", "send", "cancel", "call", "tools", "status", "doctor",
         "pair", "init",
     ] {
-        assert!(
-            help.out.contains(&format!("\n  {command} ")),
-            "{command}: {}",
-            help.out
-        );
+        assert_contains!(help.out, &format!("\n  {command} "); "{command}");
     }
     let version = user.types(&["--version"]).await.done().out;
     assert_eq!(
@@ -25,9 +21,9 @@ async fn help_is_an_answer_and_a_wrong_flag_is_not() {
         concat!("punie-runner ", env!("CARGO_PKG_VERSION"), "\n")
     );
     let asked = user.types(&["help"]).await.done().out;
-    assert!(asked.contains("\nTake back:\n  undo "), "{asked}");
+    assert_contains!(asked, "\nTake back:\n  undo ");
     let asked = user.types(&["help", "policy", "deny"]).await.done().out;
-    assert!(asked.contains("Usage: punie-runner policy deny"), "{asked}");
+    assert_contains!(asked, "Usage: punie-runner policy deny");
     user.types(&["--bad"])
         .await
         .refused(2, "unexpected argument '--bad'");
@@ -66,11 +62,8 @@ async fn a_bad_configuration_is_78_and_a_home_that_is_none_is_not() {
 async fn the_tools_are_listed_and_explained() {
     let user = CliUser::new();
     let list = user.types(&["tools"]).await.done();
-    assert!(
-        list.out.starts_with("DOMAIN ") && list.out.contains(" Read "),
-        "{}",
-        list.out
-    );
+    assert_starts_with!(list.out, "DOMAIN ");
+    assert_contains!(list.out, " Read ");
     let lines = user.types(&["tools", "--json"]).await.done();
     for line in lines.out.lines() {
         let tool: serde_json::Value = serde_json::from_str(line).expect(line);
@@ -93,22 +86,21 @@ async fn the_tools_are_listed_and_explained() {
     }
     assert!(lines.out.lines().count() >= 18);
     let one = user.types(&["tools", "Read"]).await.done();
-    for words in [
+    assert_contains!(
+        one.out,
         "Read (file, reads)",
         "file_path",
         "line for offset",
-        "punie-runner call Read file_path=",
-    ] {
-        assert!(one.out.contains(words), "{words}: {}", one.out);
-    }
+        "punie-runner call Read file_path="
+    );
     let info = user
         .types(&["call", "get_shell_info", "{}"])
         .await
         .done()
         .out;
-    assert!(
-        info.contains("other hosts only through the proxy in HTTPS_PROXY, which asks the owner"),
-        "{info}"
+    assert_contains!(
+        info,
+        "other hosts only through the proxy in HTTPS_PROXY, which asks the owner"
     );
     assert_eq!(
         user.types(&["tools", "Read", "--json"]).await.done().json()["name"],
@@ -136,7 +128,7 @@ async fn a_tool_is_called_here() {
         .types(&["call", "Read", r#"{"file_path":"a.txt"}"#])
         .await
         .done();
-    assert!(read.out.contains("\tone"), "{}", read.out);
+    assert_contains!(read.out, "\tone");
     let read = user
         .types(&["call", "Read", r#"{"file_path":"a.txt"}"#, "--json"])
         .await
@@ -186,11 +178,7 @@ async fn a_tool_is_called_here() {
         long["meta"]["handle"]
     );
     let page = user.types(&["call", "ReadOutput", &args]).await.done();
-    assert!(
-        page.out.contains("50000"),
-        "a later call reads the stored output of an earlier one: {}",
-        page.out
-    );
+    assert_contains!(page.out, "50000"; "a later call reads the stored output of an earlier one");
 }
 
 #[tokio::test]
@@ -203,17 +191,11 @@ async fn a_first_configuration_is_written_once() {
         .done();
     assert_eq!(said.json()["config"], user.text("home/config.toml"));
     let written = user.read("home/config.toml");
-    assert!(
-        written.contains("\nurl = \"https://a.convex.cloud\"\n"),
-        "{written}"
-    );
-    assert!(
-        written.contains(&format!("\npaths = [\"{}\"]\n", user.text("work"))),
-        "{written}"
-    );
-    assert!(!written.contains("doctor"), "the file names no doctor");
+    assert_contains!(written, "\nurl = \"https://a.convex.cloud\"\n");
+    assert_contains!(written, &format!("\npaths = [\"{}\"]\n", user.text("work")));
+    assert_lacks!(written, "doctor"; "the file names no doctor");
     let again = user.types(&["init"]).await.done();
-    assert!(again.out.contains("There is nothing to do"), "{again:?}");
+    assert_contains!(again.out, "There is nothing to do");
     user.types(&["--backend-url", "https://b.convex.cloud", "init"])
         .await
         .refused(1, "names another backend; --force replaces the whole file");
@@ -222,10 +204,10 @@ async fn a_first_configuration_is_written_once() {
         .types(&["--backend-url", "https://b.convex.cloud", "init", "--force"])
         .await
         .done();
-    assert!(again.out.contains("Every key is in it"), "{}", again.out);
-    assert!(
-        user.read("home/config.toml")
-            .contains("\nurl = \"https://b.convex.cloud\"\n")
+    assert_contains!(again.out, "Every key is in it");
+    assert_contains!(
+        user.read("home/config.toml"),
+        "\nurl = \"https://b.convex.cloud\"\n"
     );
     user.types(&["status"]).await.ended(3);
 }
@@ -313,12 +295,9 @@ async fn status_says_the_same_keys_without_a_runner() {
         again["deviceId"], status["deviceId"],
         "the device keeps its id"
     );
-    assert!(
-        user.types(&["status"])
-            .await
-            .ended(3)
-            .out
-            .starts_with("punie-runner is not running\n")
+    assert_starts_with!(
+        user.types(&["status"]).await.ended(3).out,
+        "punie-runner is not running\n"
     );
 }
 
@@ -378,26 +357,19 @@ async fn status_lists_each_opening_with_its_meaning() {
         wanted.map(|(setting, value)| (setting.to_owned(), value.to_owned()))
     );
     let shown = user.types(&["status", "-v"]).await.ended(3).out;
-    for line in [
+    assert_contains!(
+        shown,
         "  Opening      write /srv/x: commands can read and write it\n",
         "  Opening      write /tmp/tmux-1000: commands can write it and connect to the programs that listen there, which \
          act for you\n",
-        "  Opening      confine false: nothing confines commands; they run only with require = \"none\"\n",
-    ] {
-        assert!(shown.contains(line), "{line}: {shown}");
-    }
+        "  Opening      confine false: nothing confines commands; they run only with require = \"none\"\n"
+    );
 }
 
 #[tokio::test]
 async fn skills_and_agents_are_shown_with_what_is_wrong() {
     let user = CliUser::new();
-    assert!(
-        user.types(&["skills"])
-            .await
-            .done()
-            .out
-            .contains("no skills")
-    );
+    assert_contains!(user.types(&["skills"]).await.done().out, "no skills");
     for (kind, file) in [("skills", "SKILL.md"), ("agents", "AGENT.md")] {
         user.write(
             &format!("home/{kind}/good/{file}"),
@@ -409,16 +381,10 @@ async fn skills_and_agents_are_shown_with_what_is_wrong() {
         );
         for args in [vec![kind], vec![kind, "list"]] {
             let list = user.types(&args).await.done().out;
-            assert!(
-                list.contains("\ngood ") && list.contains("It does good."),
-                "{list}"
-            );
-            assert!(
-                list.contains(&format!(
-                    "not loaded: {}",
-                    user.text(&format!("home/{kind}/broken"))
-                )),
-                "{list}"
+            assert_contains!(list, "\ngood ", "It does good.");
+            assert_contains!(
+                list,
+                &format!("not loaded: {}", user.text(&format!("home/{kind}/broken")))
             );
         }
         let lines = user.types(&[kind, "--json"]).await.done().out;
@@ -460,10 +426,7 @@ async fn shells_are_helped_to_complete() {
         ("fish", "--command punie-runner"),
     ] {
         let script = user.types(&["completions", shell]).await.done().out;
-        assert!(
-            script.contains(words) && script.contains("PUNIE_COMPLETE"),
-            "{shell}"
-        );
+        assert_contains!(script, words, "PUNIE_COMPLETE"; "{shell}");
     }
     user.types(&["completions", "nosh"])
         .await
@@ -535,11 +498,9 @@ async fn an_example_of_a_tool_fits_the_terminal_and_can_be_typed() {
     let shown = user.types(&["tools", "Bash"]).await.done().out;
     let (_, examples) = shown.split_once("Examples:\n").expect("examples");
     assert!(examples.lines().all(|line| line.len() <= 80), "{examples}");
-    assert!(
-        examples.contains(
-            "  punie-runner call Bash command='cargo test --workspace' timeout=300000 \\\n    description="
-        ),
-        "{examples}"
+    assert_contains!(
+        examples,
+        "  punie-runner call Bash command='cargo test --workspace' timeout=300000 \\\n    description="
     );
     let shown = user.types(&["tools", "MultiEdit"]).await.done().out;
     let (_, examples) = shown.split_once("Examples:\n").expect("examples");
@@ -553,10 +514,7 @@ async fn an_example_of_a_tool_fits_the_terminal_and_can_be_typed() {
         serde_json::from_str(edits.trim_end_matches(';')).expect("still JSON");
     assert_eq!(edits[1]["new_string"], "n + 2", "{typed}");
     let shown = user.types(&["tools", "OpenApp"]).await.done().out;
-    assert!(
-        shown.contains("Not offered here: apps = false under [sandbox]."),
-        "{shown}"
-    );
+    assert_contains!(shown, "Not offered here: apps = false under [sandbox].");
 }
 
 #[tokio::test]
@@ -567,7 +525,7 @@ async fn an_error_of_the_command_line_is_wrapped_at_words() {
         .await
         .ended(2)
         .out;
-    assert!(shown.contains("\'abc\'"), "{shown}");
+    assert_contains!(shown, "\'abc\'");
     let words: Vec<&str> = shown.split_whitespace().collect();
     assert!(words.contains(&"string"), "{shown}");
     assert!(

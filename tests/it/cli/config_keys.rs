@@ -18,10 +18,7 @@ async fn a_value_is_set_in_the_file_and_all_other_lines_stay() {
         .types(&["config", "set", "limits.reads", "6"])
         .await
         .done();
-    assert!(
-        set.out.contains("Set limits.reads = 6") && set.out.contains("takes effect at once"),
-        "{set:?}"
-    );
+    assert_contains!(set.out, "Set limits.reads = 6", "takes effect at once");
     assert_eq!(
         user.read("home/config.toml"),
         "# mine\n[limits]\nreads = 6 # few\n"
@@ -31,7 +28,7 @@ async fn a_value_is_set_in_the_file_and_all_other_lines_stay() {
         .types(&["config", "set", "backend.url", url])
         .await
         .done();
-    assert!(set.out.contains("when the runner is restarted"), "{set:?}");
+    assert_contains!(set.out, "when the runner is restarted");
     let got = user.types(&["config", "get", "backend.url"]).await.done();
     assert_eq!(got.out, format!("\"{url}\"\n"));
     user.types(&["config", "set", "policy.ask", "[\"writes\"]"])
@@ -113,18 +110,14 @@ async fn a_key_is_explained_also_while_the_file_is_wrong() {
         .types(&["config", "explain", "limits.reads"])
         .await
         .done();
-    for part in [
+    assert_contains!(
+        said.out,
         "The most reading calls",
         "Default       8",
         "between 1 and 64",
-        "Takes effect  at once",
-    ] {
-        assert!(said.out.contains(part), "{part}: {said:?}");
-    }
-    assert!(
-        said.err.contains("was not read") && said.err.contains("config.toml:2"),
-        "{said:?}"
+        "Takes effect  at once"
     );
+    assert_contains!(said.err, "was not read", "config.toml:2");
     let path = user.types(&["config", "path"]).await.done();
     assert_eq!(path.out.trim(), user.text("home/config.toml"));
     // `config set` accepts a value that repairs the file.
@@ -141,10 +134,10 @@ async fn a_password_in_a_set_value_is_not_printed() {
         let proxy = "http://me:hunter2@127.0.0.1:1";
         let set = [flags, &["config", "set", "backend.proxy", proxy]].concat();
         let set = user.types(&set).await.done();
-        assert!(set.out.contains("http://127.0.0.1:1"), "{set:?}");
+        assert_contains!(set.out, "http://127.0.0.1:1");
         assert!(!set.out.contains("hunter2") && !set.err.contains("hunter2"));
     }
-    assert!(user.read("home/config.toml").contains("hunter2"));
+    assert_contains!(user.read("home/config.toml"), "hunter2");
 }
 
 #[tokio::test]
@@ -168,10 +161,7 @@ async fn an_edit_with_faults_is_kept_and_not_taken_over() {
         "[limits]\nreads = 900\n"
     );
     let mended = run_editor(&user, "sed -i s/900/9/").await.done();
-    assert!(
-        mended.err.contains("goes on with your last edit"),
-        "{mended:?}"
-    );
+    assert_contains!(mended.err, "goes on with your last edit");
     assert_eq!(user.read("home/config.toml"), "[limits]\nreads = 9\n");
     assert!(!user.path("home/config.edit.toml").exists());
     run_editor(&user, "false")

@@ -50,22 +50,15 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
         r#"{"command":"echo from $PWD"}"#,
     ];
     let said = user.types(&args).await.done();
-    assert!(
-        said.out.contains(&format!("from {}", user.text("work"))),
-        "{}",
-        said.out
-    );
+    assert_contains!(said.out, &format!("from {}", user.text("work")));
     std::fs::write(user.path("work/old.txt"), b"caf\xe9, gar\xe7on\n").expect("a file");
     let said = user
         .run_as_caller(ready, &["send", "Read", "old.txt"])
         .await
         .done();
-    assert!(
-        said.out.contains("café")
-            && !said.out.contains("Note: ")
-            && said.err.contains("Note: That it is windows-1252"),
-        "{said:?}"
-    );
+    assert_contains!(said.out, "café");
+    assert_lacks!(said.out, "Note: ");
+    assert_contains!(said.err, "Note: That it is windows-1252");
     let said = user
         .run_as_caller(
             ready,
@@ -129,7 +122,7 @@ async fn the_second_start_of_dev_is_the_same_device() {
         )
         .await
         .done();
-    assert!(said.out.contains("again"), "{}", said.out);
+    assert_contains!(said.out, "again");
     second.stopped().await;
 }
 
@@ -199,10 +192,9 @@ async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     let shown = user.types(&["demo"]).await.done();
     let rows = shown.out.lines().filter(|line| line.starts_with("ok  "));
     assert_eq!(rows.count(), 28, "{}", shown.out);
-    assert!(!shown.out.contains("\nNO "), "{}", shown.out);
-    assert!(
-        shown.out.contains("28 of 28 as expected") && shown.out.ends_with("punie-runner dev\n")
-    );
+    assert_lacks!(shown.out, "\nNO ");
+    assert_contains!(shown.out, "28 of 28 as expected");
+    assert_ends_with!(shown.out, "punie-runner dev\n");
     assert_eq!(remaining_files(&user), Vec::<String>::new());
     assert!(
         !user.path("home").exists(),
@@ -220,10 +212,7 @@ async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     for domain in [
         "file", "search", "shell", "terminal", "state", "sqlite", "git",
     ] {
-        assert!(
-            lines.contains(&format!("\"domain\":\"{domain}\"")),
-            "{domain}"
-        );
+        assert_contains!(lines, &format!("\"domain\":\"{domain}\""); "{domain}");
     }
     for line in lines.lines() {
         let row: serde_json::Value = serde_json::from_str(line).expect(line);
@@ -297,7 +286,7 @@ async fn dev_runs_in_a_home_whose_backend_is_a_websocket() {
     user.write("home/config.toml", config);
     let dev = user.serves(&["dev", "--json"]).await;
     let url = dev.ready["url"].as_str().expect("an address");
-    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    assert_starts_with!(url, "http://127.0.0.1:");
     assert!(dev.ready["deviceId"].is_string());
     dev.stopped().await;
 }

@@ -137,19 +137,10 @@ async fn a_healthy_machine_has_no_problem_and_the_list_fits_a_terminal() {
     let widest = shown.lines().map(|line| line.chars().count()).max();
     assert!(widest.is_some_and(|width| width <= 80), "{shown}");
     let passed = found.ids_of("ok").len();
-    assert!(
-        shown.contains(&format!("{passed} checks passed.")),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("  journal           The journal is sound"),
-        "{shown}"
-    );
+    assert_contains!(shown, &format!("{passed} checks passed."));
+    assert_contains!(shown, "  journal           The journal is sound");
     let short = user.types(&["doctor"]).await.ended(0).out;
-    assert!(
-        short.ends_with(&format!("{passed} checks passed (-v lists them).\n")),
-        "{short}"
-    );
+    assert_ends_with!(short, &format!("{passed} checks passed (-v lists them).\n"));
     dev.stopped().await;
 }
 
@@ -157,11 +148,7 @@ async fn a_healthy_machine_has_no_problem_and_the_list_fits_a_terminal() {
 async fn a_home_that_is_missing_is_named_and_not_created() {
     let user = CliUser::new();
     let found = run_doctor(&user, &[]).await;
-    assert!(
-        found.text("home").contains("There is no home at"),
-        "{:?}",
-        found.all
-    );
+    assert_contains!(found.text("home"), "There is no home at"; "{:?}", found.all);
     let fixed = user
         .types(&["doctor", "--fix", "--json"])
         .await
@@ -181,19 +168,9 @@ async fn a_home_without_its_state_is_described_and_not_half_measured() {
     let found = DoctorFindings::from_said(&said);
     let access = &found.all["home-access"];
     assert_eq!(access["level"], "problem");
-    assert!(
-        !access["found"]
-            .as_str()
-            .expect("a text")
-            .contains("outputs"),
-        "one cause is named once: {access}"
-    );
+    assert_lacks!(access["found"].as_str().expect("a text"), "outputs"; "one cause is named once");
     // A check that cannot read its file says so. Advice about the sandbox would be wrong here.
-    assert!(
-        found.text("runner").contains("could not be checked"),
-        "{:?}",
-        found.all
-    );
+    assert_contains!(found.text("runner"), "could not be checked"; "{:?}", found.all);
     assert_eq!(found.all["confinement"]["level"], "note");
     assert_eq!(user.read("home/state"), "no folder");
 }
@@ -232,7 +209,7 @@ async fn nothing_is_created_in_a_new_home() {
         let found = run_doctor(&user, &[]).await;
         assert_eq!(found.all["confinement"]["level"], "note");
         let text = found.text("confinement");
-        assert!(text.contains("folders of the home are missing"), "{text}");
+        assert_contains!(text, "folders of the home are missing");
         assert_eq!(found.all["home-modes"]["level"], "ok");
     }
     let entries = fs::read_dir(user.path("home")).expect("read");
@@ -247,11 +224,7 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
     user.write("home/config.toml", "[limits]\nleast_fre_mb = 3\n");
     let wrong = run_doctor(&user, &[]).await;
     wrong.assert_found("problem", &["config", "backend-address"], found);
-    assert!(
-        wrong.text("config").contains("least_free_mb"),
-        "{:?}",
-        wrong.all
-    );
+    assert_contains!(wrong.text("config"), "least_free_mb"; "{:?}", wrong.all);
 
     for (workspace, words) in [
         ("missing", "cannot be used"),
@@ -264,7 +237,7 @@ async fn find_in_the_configuration(found: &mut BTreeSet<String>) {
         );
         let wrong = run_doctor(&user, &[]).await;
         wrong.assert_found("problem", &["workspaces"], found);
-        assert!(wrong.text("workspaces").contains(words), "{:?}", wrong.all);
+        assert_contains!(wrong.text("workspaces"), words; "{:?}", wrong.all);
         assert_eq!(wrong.all["config"]["level"], "ok");
     }
     let wrong = run_doctor(&user, &["--workspace", &user.text("none")]).await;
@@ -313,11 +286,7 @@ async fn find_on_the_way_to_the_backend(found: &mut BTreeSet<String>) {
     let page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\nConnection: close\r\n\r\nlogin";
     let url = format!("http://127.0.0.1:{}", answer_always(page));
     let page = run_doctor(&user, &["--backend-url", &url]).await;
-    assert!(
-        page.text("backend").contains("something else answers"),
-        "{:?}",
-        page.all
-    );
+    assert_contains!(page.text("backend"), "something else answers"; "{:?}", page.all);
 
     let dated = "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let url = format!("http://127.0.0.1:{}", answer_always(dated));
@@ -341,7 +310,7 @@ async fn find_on_the_way_to_the_backend(found: &mut BTreeSet<String>) {
     ]);
     command.env("HTTPS_PROXY", "http://me:hunter2@127.0.0.1:1");
     let proxied = run_with_input(command, "").await;
-    assert!(!proxied.out.contains("hunter2"), "{proxied:?}");
+    assert_lacks!(proxied.out, "hunter2");
     DoctorFindings::from_said(&proxied).assert_found("problem", &["proxy", "backend"], found);
 }
 
@@ -355,7 +324,7 @@ async fn find_in_callers_tokens(
     let usual = run_doctor(user, &[]).await;
     assert_eq!(usual.all["approving-tokens"]["level"], "ok");
     let text = usual.text("approving-tokens");
-    assert!(text.contains(&format!("{folder}/approver")), "{text}");
+    assert_contains!(text, &format!("{folder}/approver"));
 
     let ours = user.read(&format!("{folder}/caller"));
     let both = user.read(&format!("{folder}/approver"));
@@ -406,16 +375,8 @@ async fn find_beside_a_runner(user: &CliUser, url: &str, found: &mut BTreeSet<St
     ];
     beside.assert_found("problem", &problems, found);
     beside.assert_found("note", &["approvals", "questions"], found);
-    assert!(
-        beside.text("backend-address").contains(url),
-        "{:?}",
-        beside.all
-    );
-    assert!(
-        beside.text("audit").contains("cannot be written"),
-        "{:?}",
-        beside.all
-    );
+    assert_contains!(beside.text("backend-address"), url; "{:?}", beside.all);
+    assert_contains!(beside.text("audit"), "cannot be written"; "{:?}", beside.all);
     drop(lock);
     fs::remove_file(home.root_dir().join("state/in-force.json")).expect("removed");
 }
@@ -520,11 +481,7 @@ async fn find_in_a_spoilt_home(user: &CliUser, found: &mut BTreeSet<String>) {
     } else {
         found.insert("disk".to_owned());
     }
-    assert!(
-        spoilt.text("service").contains("(failed)"),
-        "{:?}",
-        spoilt.all
-    );
+    assert_contains!(spoilt.text("service"), "(failed)"; "{:?}", spoilt.all);
 }
 
 fn spoil_files(user: &CliUser, home: &Home) {
@@ -603,7 +560,7 @@ async fn a_service_manager_that_is_not_reached_is_no_problem() {
     let found = DoctorFindings::from_said(&run_with_input(command, "").await);
     assert_eq!(found.all["service"]["level"], "note");
     let text = found.text("service");
-    assert!(text.contains("could not be asked"), "{text}");
+    assert_contains!(text, "could not be asked");
 }
 
 #[tokio::test]

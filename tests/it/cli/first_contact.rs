@@ -54,16 +54,13 @@ async fn a_paired_device_is_offered_the_service() {
     let ended = within_limit(child.wait()).await.expect("waited for");
     let shown = screen.join().expect("read");
     assert!(ended.success(), "{shown}");
-    assert!(
-        shown.contains("Install it as a service") && shown.contains("Installed punie-runner"),
-        "{shown}"
-    );
+    assert_contains!(shown, "Install it as a service", "Installed punie-runner");
     let plain = shown.lines().filter(|line| !line.contains('\x1b'));
     let widest = plain.map(|line| line.chars().count()).max();
     assert!(widest <= Some(80), "{shown}");
     let (_, unit) = user.unit();
     let folder = format!("\"--workspace\" \"{}\" \"run\"", user.text("work"));
-    assert!(unit.contains(&folder), "{unit}");
+    assert_contains!(unit, &folder);
 
     for (has_manager, typed) in [(true, "\n"), (false, "")] {
         let user = CliUser::new();
@@ -86,7 +83,7 @@ async fn a_paired_device_is_offered_the_service() {
             user.text("work")
         );
         let advice = format!("To keep it running in the background: {command}");
-        assert!(words.join(" ").contains(&advice), "{shown}");
+        assert_contains!(words.join(" "), &advice; "{shown}");
         assert!(!user.path(".config").exists(), "{shown}");
     }
 }
@@ -104,10 +101,7 @@ async fn a_runner_without_a_backend_asks_what_to_do() {
     let url = backend.ready["url"].as_str().expect("a text");
     let typed = format!("2\n{url}\nWRONG-CODE\n");
     let (shown, code) = on_terminal(&user, "work", &[], &typed).await;
-    assert!(
-        shown.contains("does not accept this pairing code"),
-        "{shown}"
-    );
+    assert_contains!(shown, "does not accept this pairing code");
     assert_eq!(code, 77, "{shown}");
 }
 
@@ -123,7 +117,7 @@ async fn a_pairing_names_the_next_step_and_a_missing_one_too() {
         "punie-runner: This device is not paired with {url}. Get a code there, then run: punie-runner --backend-url \
          {url} pair CODE\n"
     );
-    assert!(unpaired.err.ends_with(&advice), "{unpaired:?}");
+    assert_ends_with!(unpaired.err, &advice);
     assert_eq!(
         unpaired.err.lines().count(),
         2,
@@ -134,20 +128,12 @@ async fn a_pairing_names_the_next_step_and_a_missing_one_too() {
         .types(&[&place[..], &["pair", code]].concat())
         .await
         .done();
-    assert!(
-        paired.out.contains("is paired (") && paired.out.contains("Next: punie-runner"),
-        "{paired:?}"
-    );
+    assert_contains!(paired.out, "is paired (", "Next: punie-runner");
     let again = user
         .types(&[&place[..], &["pair", "WRONG-CODE"]].concat())
         .await
         .done();
-    assert!(
-        again
-            .out
-            .contains("was already paired: the code was not needed"),
-        "{again:?}"
-    );
+    assert_contains!(again.out, "was already paired: the code was not needed");
 }
 
 #[tokio::test]
@@ -155,21 +141,14 @@ async fn init_takes_the_folder_it_stands_in_and_replaces_a_broken_file() {
     let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads = 0\n");
     let said = user.types(&["init", "--force"]).await.done();
-    assert!(said.err.contains("config.toml.old"), "{said:?}");
+    assert_contains!(said.err, "config.toml.old");
     assert_eq!(user.read("home/config.toml.old"), "[limits]\nreads = 0\n");
     let folder = format!("\npaths = [\"{}\"]\n", user.text("work"));
-    assert!(user.read("home/config.toml").contains(&folder), "{said:?}");
-    assert!(
-        said.out
-            .contains("Next: punie-runner --backend-url URL pair CODE"),
-        "{said:?}"
-    );
+    assert_contains!(user.read("home/config.toml"), &folder; "{said:?}");
+    assert_contains!(said.out, "Next: punie-runner --backend-url URL pair CODE");
     let url = ["--backend-url", "https://a.convex.cloud", "init", "--force"];
     let said = user.types(&url).await.done();
-    assert!(
-        said.out.contains("Next: punie-runner pair CODE"),
-        "{said:?}"
-    );
+    assert_contains!(said.out, "Next: punie-runner pair CODE");
 }
 
 #[tokio::test]
@@ -192,7 +171,7 @@ async fn init_beside_a_file_offers_to_add_the_folder() {
         ("other", &["--workspace", &work]),
     ] {
         let said = init_in(folder, args).await.done();
-        assert!(said.out.contains("There is nothing to do"), "{said:?}");
+        assert_contains!(said.out, "There is nothing to do");
     }
     let line = format!("paths = [\"{work}\", \"{other}\"]");
     for (folder, args) in [("other", &[][..]), ("work", &["--workspace", &other])] {
@@ -221,7 +200,7 @@ async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
     let repository = user.make_worktree();
     let allow = format!("policy allow --folder {repository}");
     let said = user.types(&["init", "--force"]).await.done();
-    assert!(said.err.contains(&allow), "{said:?}");
+    assert_contains!(said.err, &allow);
     let dev = user.serves(&["dev", "--json"]).await;
     let status = user.types(&["status", "--json"]).await.json();
     let attention = status["attention"].as_array().expect("a list");
@@ -242,17 +221,17 @@ async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
     for (answer, decision, code_of_call) in [("n\n", "deny", 1), ("y\n", "allow", 0)] {
         let (shown, code) = on_terminal(&user, "work", &["init", "--force"], answer).await;
         assert!(code == 0 && shown.contains("Let git use it?"), "{shown}");
-        assert!(shown.contains("policy revoke"), "{shown}");
+        assert_contains!(shown, "policy revoke");
         let rules = user.read("home/policy.toml");
         let rule = format!("decision = \"{decision}\"");
-        assert!(rules.contains(&rule), "{rules}");
+        assert_contains!(rules, &rule);
         let name = rules.lines().find_map(|line| line.strip_prefix("name = "));
         let name = name.expect("a name").trim_matches('"');
         let said = user.types(&["call", "GitStatus", "{}"]).await;
         assert_eq!(said.code, code_of_call, "{said:?}");
         // After either answer, `init` does not ask again.
         let said = user.types(&["init", "--force"]).await.done();
-        assert!(!said.err.contains("policy allow"), "{said:?}");
+        assert_lacks!(said.err, "policy allow");
         let allow = ["policy", "allow", "--folder", &repository, "--name", "more"];
         let said = user.types(&allow).await.done();
         let told = format!("the rule {name} denies it");
@@ -352,9 +331,8 @@ async fn the_next_step_after_pairing_names_the_workspaces_of_this_folder() {
     let mut command = user.command(&["--backend-url", url, "pair", code]);
     command.current_dir(user.path(""));
     let said = super::run_with_input(command, "").await.done();
-    assert!(
-        said.out
-            .contains("it works in ~/agent (commands start here), ~/work."),
-        "{said:?}"
+    assert_contains!(
+        said.out,
+        "it works in ~/agent (commands start here), ~/work."
     );
 }

@@ -118,9 +118,9 @@ async fn w70_a_folder_is_imported_with_modes_and_links_and_twice_is_the_same() {
     );
     assert_eq!(read_tree(&user.path("home/skills")), home);
     let list = user.types(&["skills"]).await.done().out;
-    assert!(list.contains("FROM") && list.contains("~/from"), "{list}");
+    assert_contains!(list, "FROM", "~/from");
     let shown = user.types(&["skills", "--json"]).await.done().out;
-    assert!(shown.contains(&format!(r#""from":"{from}""#)), "{shown}");
+    assert_contains!(shown, &format!(r#""from":"{from}""#));
 }
 
 #[tokio::test]
@@ -156,11 +156,7 @@ async fn an_update_replaces_what_changed_and_keeps_what_the_owner_changed() {
     );
     assert_eq!(import_results(&dry), import_results(&updated));
     let note = |id: &str| updated[id]["note"].as_str().expect("a note").to_owned();
-    assert!(
-        note("b").contains("its source changed too; --force"),
-        "{}",
-        note("b")
-    );
+    assert_contains!(note("b"), "its source changed too; --force");
     assert!(user.path("home/skills/a/new.txt").exists());
     assert!(user.path("home/skills/b/mine.txt").exists());
     assert!(user.path("home/skills/d/SKILL.md").exists());
@@ -195,14 +191,8 @@ async fn the_folders_of_other_programs_are_the_default_and_the_first_comes_first
     )
     .expect("a link");
     let said = user.types(&["skills", "import"]).await.done();
-    assert!(
-        said.out.contains("left out  ~/.claude/skills/both"),
-        "{said:?}"
-    );
-    assert!(
-        said.out.contains("4 skills: 3 imported, 1 left out."),
-        "{said:?}"
-    );
+    assert_contains!(said.out, "left out  ~/.claude/skills/both");
+    assert_contains!(said.out, "4 skills: 3 imported, 1 left out.");
     assert!(!user.path("home/skills/both/other.txt").exists());
 
     user.write(
@@ -251,15 +241,12 @@ async fn bad_skills_are_refused_by_name_and_stop_no_other() {
     ] {
         let line = &all[id];
         assert_eq!(line["result"], result, "{line}");
-        assert!(
-            line["note"].as_str().unwrap_or_default().contains(words),
-            "{line}"
-        );
+        assert_contains!(line["note"].as_str().unwrap_or_default(), words);
     }
     assert_eq!(all.len(), 7, "{all:?}");
     let own = user.text("home/skills");
     let said = user.types(&["skills", "import", &own]).await.ended(1);
-    assert!(said.out.contains("in the home already"), "{said:?}");
+    assert_contains!(said.out, "in the home already");
     assert_eq!(
         fs::read_dir(user.path("home/skills"))
             .expect("there")
@@ -336,7 +323,7 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
             .types(&["--json", "skills", "import", &user.text("bad.tar")])
             .await
             .ended(1);
-        assert!(refused.out.contains(words), "{entry:?}: {refused:?}");
+        assert_contains!(refused.out, words; "{entry:?}");
     }
     assert!(!user.path("out").exists() && !user.path("home/out").exists());
     // A symlink that leads out of the archive, and a file behind it.
@@ -352,7 +339,7 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
         .types(&["--json", "skills", "import", &user.text("leak.tar")])
         .await
         .ended(1);
-    assert!(refused.out.contains("outside of its folder"), "{refused:?}");
+    assert_contains!(refused.out, "outside of its folder");
     assert!(!user.path("home/state/imports").exists());
 
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
@@ -370,14 +357,14 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
     assert_eq!(import_results(&lines), [("zipped", "imported")]);
     assert_eq!(read_tree(&user.path("home/skills/zipped"))["run"].0, 0o755);
     let bad = String::from_utf8_lossy(&bytes).into_owned();
-    assert!(bad.contains("zipped/run"));
+    assert_contains!(bad, "zipped/run");
     let evil: Vec<u8> = replace_bytes(&bytes, b"zipped/run", b"../../evil");
     fs::write(user.path("bad.zip"), evil).expect("written");
     let refused = user
         .types(&["--json", "skills", "import", &user.text("bad.zip")])
         .await
         .ended(1);
-    assert!(refused.out.contains("a name that leads out"), "{refused:?}");
+    assert_contains!(refused.out, "a name that leads out");
 }
 
 fn replace_bytes(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
@@ -431,7 +418,7 @@ async fn a_repository_is_cloned_without_its_programs_and_updated() {
         .types(&["skills", "import", &format!("{url}-not")])
         .await
         .ended(1);
-    assert!(refused.out.contains("git cannot clone it"), "{refused:?}");
+    assert_contains!(refused.out, "git cannot clone it");
 }
 
 #[tokio::test]
@@ -475,7 +462,7 @@ async fn a_kill_at_every_step_leaves_the_old_or_the_new_state() {
             }
             user.types(&["skills"]).await.done();
             let again = user.types(&args).await.done();
-            assert!(!again.out.contains("kept"), "{point}: {again:?}");
+            assert_lacks!(again.out, "kept"; "{point}");
             let now = read_tree(&user.path("home/skills"));
             let names: Vec<&String> = now.keys().collect();
             assert_eq!(names, after.keys().collect::<Vec<_>>(), "{point}");
@@ -509,10 +496,7 @@ async fn a_full_disk_leaves_the_home_as_it_was() {
         fs::read_to_string(user.path("home/skills/a/SKILL.md")).expect("there"),
         before["a/SKILL.md"].1
     );
-    assert!(
-        user.types(&["skills"]).await.done().out.contains("\na "),
-        "it is still listed"
-    );
+    assert_contains!(user.types(&["skills"]).await.done().out, "\na "; "it is still listed");
     disk.empty();
     let lines = user.import_and_list(&["skills", "import", &from]).await;
     assert_eq!(
@@ -542,5 +526,5 @@ async fn a_skill_that_changes_while_it_is_read_is_read_again() {
         .await
         .expect("ends")
         .expect("ran");
-    assert!(shown.done().out.starts_with("The new text"));
+    assert_starts_with!(shown.done().out, "The new text");
 }

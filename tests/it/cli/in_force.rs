@@ -74,17 +74,14 @@ async fn status_shows_the_backend_and_the_workspace_of_dev_without_being_told() 
         ["Backend", "Workspaces", "Commands", "Now"],
         "{shown}"
     );
-    assert!(shown.contains("  Workspaces   ~/work\n"), "{shown}");
-    assert!(
-        shown.contains("  Now          0 waiting, 0 running, 0 undelivered\n"),
-        "{shown}"
+    assert_contains!(shown, "  Workspaces   ~/work\n");
+    assert_contains!(
+        shown,
+        "  Now          0 waiting, 0 running, 0 undelivered\n"
     );
     let more = user.types(&["status", "-v"]).await.ended(0).out;
-    assert!(
-        more.starts_with(&shown[..20])
-            && more.contains("  Setting      sandbox.require = \"partial\" ("),
-        "{more}"
-    );
+    assert_starts_with!(more, &shown[..20]);
+    assert_contains!(more, "  Setting      sandbox.require = \"partial\" (");
     dev.stopped().await;
     let ended = user.types(&["status", "--json"]).await.ended(3).json();
     assert_eq!(
@@ -157,11 +154,11 @@ async fn a_wrong_file_leaves_the_old_settings_in_force_and_is_told() {
         (&json!("none"), &json!(["executes"]), &json!("attention"))
     );
     let policy = user.types(&["policy"]).await.ended(0).out;
-    assert!(
-        policy.contains("In force  in the running runner (pid ")
-            && policy.contains("Attention config.toml changed, not in force: ")
-            && policy.contains("Asked     executes"),
-        "{policy}"
+    assert_contains!(
+        policy,
+        "In force  in the running runner (pid ",
+        "Attention config.toml changed, not in force: ",
+        "Asked     executes"
     );
     std::fs::remove_file(user.path("home/config.toml")).expect("removed");
     let status = status_when(&user, "the loss to be told", |status| {
@@ -171,7 +168,7 @@ async fn a_wrong_file_leaves_the_old_settings_in_force_and_is_told() {
     assert_eq!(status["inForce"]["ask"], json!(["executes"]));
     dev.stopped().await;
     let shown = user.types(&["policy"]).await.ended(0).out;
-    assert!(shown.contains("no runner is running"), "{shown}");
+    assert_contains!(shown, "no runner is running");
 }
 
 /// Sends a command through Bash, and returns its output.
@@ -191,11 +188,11 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
     let port = listener.local_addr().expect("an address").port();
     let dev = start_dev(&user).await;
     let reach = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached");
-    assert!(!send_bash(&user, &dev, &reach).await.contains("reached\n"));
+    assert_lacks!(send_bash(&user, &dev, &reach).await, "reached\n");
     // The test does not wait here: the next call already uses the new file.
     user.write("home/config.toml", &config_text("network = \"full\"\n"));
     let said = send_bash(&user, &dev, &reach).await;
-    assert!(said.contains("reached\n"), "{said}");
+    assert_contains!(said, "reached\n");
     let status = status_when(&user, "the change to be published", |status| {
         status["inForce"]["confinement"]["network"] == "full"
     })
@@ -205,17 +202,15 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
         (&json!("full"), &json!("healthy"))
     );
     let shown = user.types(&["status"]).await.ended(0).out;
-    assert!(shown.contains("; internet open\n"), "{shown}");
+    assert_contains!(shown, "; internet open\n");
 
     user.write(
         "home/config.toml",
         &config_text("network = \"none\"\n[policy]\nask = [\"executes\"]\npatience_ms = 1000\n"),
     );
     let said = send_bash(&user, &dev, &reach).await;
-    assert!(
-        !said.contains("reached\n") && said.contains("approv"),
-        "{said}"
-    );
+    assert_lacks!(said, "reached\n");
+    assert_contains!(said, "approv");
     // An invalid file does not loosen the sandbox.
     user.write(
         "home/config.toml",
@@ -228,10 +223,8 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
     );
     let args = ["--config", &none, "send", "Bash", &args];
     let said = user.run_as_caller(&dev.ready, &args).await;
-    assert!(
-        !said.out.contains("reached\n") && said.out.contains("approv"),
-        "{said:?}"
-    );
+    assert_lacks!(said.out, "reached\n");
+    assert_contains!(said.out, "approv");
     dev.stopped().await;
 }
 
@@ -243,7 +236,7 @@ async fn limits_and_the_level_of_the_log_are_applied_while_it_runs() {
         &config_text("[log]\nlevel = \"warn\"\n"),
     );
     let dev = start_dev(&user).await;
-    assert!(send_bash(&user, &dev, "echo first").await.contains("first"));
+    assert_contains!(send_bash(&user, &dev, "echo first").await, "first");
     // No disk has that much free space, so no new call starts.
     let changed = "[log]\nlevel = \"info\"\n[limits]\nleast_free_mb = 1000000\n";
     user.write("home/config.toml", &config_text(changed));
@@ -268,12 +261,10 @@ async fn limits_and_the_level_of_the_log_are_applied_while_it_runs() {
         status["degraded"] == json!([])
     })
     .await;
-    assert!(send_bash(&user, &dev, "echo third").await.contains("third"));
+    assert_contains!(send_bash(&user, &dev, "echo third").await, "third");
     let log = user.read("home/logs/punie-runner.log");
-    assert!(
-        log.contains("config.toml has changed and is in force") && !log.contains("cannot be read"),
-        "{log}"
-    );
+    assert_contains!(log, "config.toml has changed and is in force");
+    assert_lacks!(log, "cannot be read");
     dev.stopped().await;
 }
 
@@ -294,7 +285,7 @@ async fn a_file_that_calls_can_write_is_not_applied_while_the_runner_runs() {
         &config_text("network = \"full\"\n"),
     );
     let said = send_bash(&user, &dev, "echo next").await;
-    assert!(said.contains("next"), "{said}");
+    assert_contains!(said, "next");
     let status = status_when(&user, "the change to be published", |status| {
         lines_about(status, "config").concat().contains("restart")
     })
@@ -310,10 +301,10 @@ async fn a_paused_runner_and_one_without_a_terminal_for_watch() {
     let dev = start_dev(&user).await;
     user.types(&["pause", "--reason", "lunch"]).await.done();
     let shown = user.types(&["status"]).await.ended(1).out;
-    assert!(
-        shown.contains("  Attention    Paused for ")
-            && shown.contains("(lunch): no new call starts: punie-runner resume\n"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "  Attention    Paused for ",
+        "(lunch): no new call starts: punie-runner resume\n"
     );
     let mut watch = user.serves(&["status", "--watch", "--json"]).await;
     assert_eq!(watch.ready["verdict"], "attention");

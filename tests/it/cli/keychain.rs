@@ -110,22 +110,15 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         .json();
     assert_eq!(moved, json!({"place": "keychain", "moved": true}));
     let entry = user.read("home/keys/secrets.key");
-    assert!(
-        !entry.contains(key.trim()),
-        "the key must not stay in the file"
-    );
+    assert_lacks!(entry, key.trim(); "the key must not stay in the file");
     let name = entry
         .trim()
         .strip_prefix("keychain ")
         .expect(&entry)
         .to_owned();
-    assert!(
-        desktop
-            .types(&user, &["secrets", "list"])
-            .await
-            .done()
-            .out
-            .contains("mailer")
+    assert_contains!(
+        desktop.types(&user, &["secrets", "list"]).await.done().out,
+        "mailer"
     );
     let status = desktop
         .types(&user, &["status", "--json"])
@@ -170,24 +163,16 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
     let asked = desktop
         .types(&user, &["call", "Bash", &args, "--json"])
         .await;
-    assert!(
-        !asked.out.contains(key.trim()) && asked.out.contains("\"exitCode\":7"),
-        "{asked:?}"
-    );
+    assert_lacks!(asked.out, key.trim());
+    assert_contains!(asked.out, "\"exitCode\":7");
 
     let back = desktop
         .types(&user, &["secrets", "key", "--to", "file"])
         .await
         .done();
-    assert!(back.out.contains("secrets.key"), "{back:?}");
+    assert_contains!(back.out, "secrets.key");
     assert_eq!(user.read("home/keys/secrets.key"), key);
-    assert!(
-        user.types(&["secrets", "list"])
-            .await
-            .done()
-            .out
-            .contains("mailer")
-    );
+    assert_contains!(user.types(&["secrets", "list"]).await.done().out, "mailer");
     let mut looks = Command::new("/usr/bin/secret-tool");
     looks.args(["lookup", "service", "punie-runner", "name", &name]);
     let left = looks
@@ -213,5 +198,5 @@ async fn without_a_keychain_the_key_stays_in_its_file() {
         .refused(73, "not to be had");
     assert_eq!(user.read("home/keys/secrets.key"), key);
     let said = user.types(&["secrets", "key"]).await.done();
-    assert!(said.out.contains("The key is in "), "{said:?}");
+    assert_contains!(said.out, "The key is in ");
 }

@@ -37,15 +37,9 @@ async fn metrics_count_requests_by_tool_and_show_no_path_and_no_command() {
             printed.out
         );
     }
-    assert!(
-        printed
-            .out
-            .contains("punie_backend_last_contact_timestamp_seconds "),
-        "{}",
-        printed.out
-    );
-    assert!(printed.out.ends_with("# EOF\n"), "{}", printed.out);
-    assert!(!printed.out.contains("secret"), "{}", printed.out);
+    assert_contains!(printed.out, "punie_backend_last_contact_timestamp_seconds ");
+    assert_ends_with!(printed.out, "# EOF\n");
+    assert_lacks!(printed.out, "secret");
     drop(runner);
     let file = setup.file("metrics.prom");
     let written = setup
@@ -57,7 +51,7 @@ async fn metrics_count_requests_by_tool_and_show_no_path_and_no_command() {
         "{written:?}"
     );
     let text = std::fs::read_to_string(&file).expect("the file");
-    assert!(text.contains("\npunie_runner_up 0\n"), "{text}");
+    assert_contains!(text, "\npunie_runner_up 0\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,17 +62,15 @@ async fn metrics_are_served_on_this_machine_only() {
         server.out().lines().next().map(str::to_owned)
     })
     .await;
-    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    assert_starts_with!(url, "http://127.0.0.1:");
     let answer = reqwest::get(&url).await.expect("an answer");
     assert_eq!(
         answer.headers()["content-type"],
         "application/openmetrics-text; version=1.0.0; charset=utf-8"
     );
     let text = answer.text().await.expect("text");
-    assert!(
-        text.contains("punie_runner_up 0\n") && text.ends_with("# EOF\n"),
-        "{text}"
-    );
+    assert_contains!(text, "punie_runner_up 0\n");
+    assert_ends_with!(text, "# EOF\n");
     // Web pages must get no metrics, by DNS rebinding or by a cross-origin request.
     let port = url.split([':', '/']).nth(4).expect("a port");
     for (host, origin, status) in [

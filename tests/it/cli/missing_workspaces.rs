@@ -81,13 +81,11 @@ async fn the_runner_starts_without_it_and_uses_it_once_it_is_back() {
         let said = device.send(tool, arguments).await;
         let text = format!("{}{}", said.out, said.err);
         assert_ne!(said.code, 0, "{tool}: {text}");
-        assert!(
-            text.contains("disk is missing") && !text.contains("outside"),
-            "{tool}: {text}"
-        );
+        assert_contains!(text, "disk is missing"; "{tool}");
+        assert_lacks!(text, "outside"; "{tool}");
     }
     let all = device.send("Glob", json!({"pattern": "*"})).await.out;
-    assert!(all.contains("disk, a workspace that is missing"), "{all}");
+    assert_contains!(all, "disk, a workspace that is missing");
 
     for round in ["first", "second"] {
         device.make_disk();
@@ -98,13 +96,13 @@ async fn the_runner_starts_without_it_and_uses_it_once_it_is_back() {
         let said = device
             .bash(&format!("cat {file} && echo x >> {file}"))
             .await;
-        assert!(said.out.contains(round), "{said:?}");
+        assert_contains!(said.out, round);
         // Git runs hooks later, so they are protected here as in every workspace.
         let hook = device.user.text("disk/.git/hooks/pre-commit");
         let said = device
             .bash(&format!("echo x > {hook} || echo refused"))
             .await;
-        assert!(said.out.contains("refused"), "{said:?}");
+        assert_contains!(said.out, "refused");
         assert!(!device.user.path("disk/.git/hooks/pre-commit").exists());
         device.expect_missing(false).await;
         fs::remove_dir_all(device.user.path("disk")).expect("removed");
@@ -132,7 +130,7 @@ async fn what_comes_back_in_its_place_opens_nothing() {
             .await,
     ] {
         let text = format!("{}{}", said.out, said.err);
-        assert!(!text.contains("secret-of-the-owner"), "{text}");
+        assert_lacks!(text, "secret-of-the-owner");
     }
     assert_eq!(device.user.read("private/key"), "secret-of-the-owner");
     device.expect_missing(true).await;
@@ -149,7 +147,7 @@ async fn what_comes_back_in_its_place_opens_nothing() {
     let said = device
         .bash(&format!("ls {}; cat {key}", device.user.text("disk")))
         .await;
-    assert!(!said.out.contains("secret-of-a-home"), "{said:?}");
+    assert_lacks!(said.out, "secret-of-a-home");
     dev.stopped().await;
 }
 
@@ -163,10 +161,7 @@ async fn commands_without_a_runner_work_in_the_others_or_name_all_that_are_missi
         .ended(0);
     device.user.types(&["tools"]).await.ended(0);
     let said = device.user.types(&["doctor"]).await;
-    assert!(
-        said.out.contains("disk cannot be used: it is missing"),
-        "{said:?}"
-    );
+    assert_contains!(said.out, "disk cannot be used: it is missing");
     device
         .user
         .types(&["--workspace", ".", "--workspace", "gone", "init", "--force"])

@@ -216,8 +216,8 @@ impl CommandOutput {
     #[track_caller]
     fn refused(&self, code: i32, words: &str) {
         assert_eq!(self.code, code, "{self:?}");
-        assert!(self.err.contains(words), "{self:?}");
-        assert!(!self.err.contains("panicked"), "{self:?}");
+        assert_contains!(self.err, words);
+        assert_lacks!(self.err, "panicked");
     }
 
     #[track_caller]
@@ -298,6 +298,6 @@ async fn exit_code(mut command: Command) -> i32 {
         .await
         .expect("waited for");
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!err.contains("panicked"), "{err}");
+    assert_lacks!(err, "panicked");
     output.status.code().unwrap_or(-1)
 }

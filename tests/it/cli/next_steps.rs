@@ -118,7 +118,7 @@ async fn hints_repeat_the_flags_without_which_they_act_on_another_home() {
     let dev = ShownLines::until(dev, "Ctrl-C stops").await;
     user.write("work/here.txt", "");
     let answered = types_line(&user, dev.command("send")).await.done();
-    assert!(answered.out.contains("here.txt"), "{answered:?}");
+    assert_contains!(answered.out, "here.txt");
 }
 
 #[tokio::test]
@@ -133,15 +133,11 @@ async fn the_backend_s_screen_has_the_lines_for_the_device_and_the_caller() {
     let status = run_with_input(without_variables(&host, &status), "")
         .await
         .ended(3);
-    assert!(
-        status
-            .out
-            .contains("it runs in this home; this device is not paired")
-            && status
-                .out
-                .contains(&format!("--home '{home}' --backend-url http")),
-        "{status:?}"
+    assert_contains!(
+        status.out,
+        "it runs in this home; this device is not paired"
     );
+    assert_contains!(status.out, &format!("--home '{home}' --backend-url http"));
     let send = backend.command("send");
     types_line(&host, send)
         .await
@@ -155,7 +151,7 @@ async fn the_backend_s_screen_has_the_lines_for_the_device_and_the_caller() {
     device.write("work/there.txt", "");
     // `status` gave the backend's home an identity, but the request must go to the paired device.
     let answered = types_line(&host, send).await.done();
-    assert!(answered.out.contains("there.txt"), "{answered:?}");
+    assert_contains!(answered.out, "there.txt");
 
     // From another home, `send` fails and says how to pass the token.
     let stranger = CliUser::new();
@@ -177,7 +173,7 @@ async fn the_backend_s_screen_has_the_lines_for_the_device_and_the_caller() {
     let answered = types_line(&stranger, &format!("{token} {send}"))
         .await
         .done();
-    assert!(answered.out.contains("there.txt"), "{answered:?}");
+    assert_contains!(answered.out, "there.txt");
     let wrong = send.replace("send", "--device nobody send");
     let wrong = types_line(&stranger, &format!("{token} {wrong}")).await;
     wrong.refused(
@@ -196,10 +192,10 @@ async fn a_device_that_was_never_paired_is_told_so() {
     let pair = format!("punie-runner --backend-url {url} pair CODE");
 
     let status = user.types(&["--backend-url", url, "status"]).await.ended(3);
-    assert!(
-        status.out.contains("this device is not paired with it")
-            && status.out.contains(&format!("Pair it      {pair}")),
-        "{status:?}"
+    assert_contains!(
+        status.out,
+        "this device is not paired with it",
+        &format!("Pair it      {pair}")
     );
     let (ours, theirs) = open_terminal();
     let mut run = user.command(&["--backend-url", url, "run"]);
@@ -211,27 +207,22 @@ async fn a_device_that_was_never_paired_is_told_so() {
     let ended = within_limit(child.wait()).await.expect("waited for");
     let shown = screen.join().expect("read");
     assert_eq!(ended.code(), Some(77), "{shown}");
-    assert!(
-        shown.contains(&format!("Connecting to {url} ..."))
-            && shown.contains(&format!("This device is not paired with {url}"))
-            && shown.contains(&format!("then run: {pair}")),
-        "{shown}"
+    assert_contains!(
+        shown,
+        &format!("Connecting to {url} ..."),
+        &format!("This device is not paired with {url}"),
+        &format!("then run: {pair}")
     );
-    assert!(!shown.contains("Waiting for requests"), "{shown}");
+    assert_lacks!(shown, "Waiting for requests");
 
     let paired = user
         .types(&["--backend-url", url, "pair", code])
         .await
         .done();
-    assert!(
-        paired.out.contains("Then run: punie-runner\n"),
-        "{paired:?}"
-    );
+    assert_contains!(paired.out, "Then run: punie-runner\n");
     let status = user.types(&["status"]).await.ended(3);
-    assert!(
-        status.out.contains("Start it     punie-runner\n") && !status.out.contains("not paired"),
-        "{status:?}"
-    );
+    assert_contains!(status.out, "Start it     punie-runner\n");
+    assert_lacks!(status.out, "not paired");
 }
 
 #[tokio::test]
@@ -245,7 +236,7 @@ async fn a_port_in_use_is_told_as_that() {
             "punie-runner: port {port} of this machine is already in use. Choose another with --port, or leave it out to take a free one\n"
         );
         refused.refused(69, &text);
-        assert!(!refused.err.contains("os error"), "{refused:?}");
+        assert_lacks!(refused.err, "os error");
     }
 }
 
@@ -260,7 +251,7 @@ async fn a_wrong_configuration_stops_no_caller_of_a_running_runner() {
     .await;
     user.write("home/config.toml", "[limits]\nreads = 0\n");
     let answered = user.types(&["send", "Bash", "--", "echo", "heard"]).await;
-    assert!(answered.done().out.contains("heard"));
+    assert_contains!(answered.done().out, "heard");
     user.types(&["history"]).await.done();
     user.types(&["approvals"]).await.done();
     user.types(&["pause"]).await.done();

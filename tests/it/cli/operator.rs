@@ -49,10 +49,8 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         ]
     );
     let shown = operates(&["callers", "list"]).await.done().out;
-    assert!(
-        shown.contains("an agent") && !shown.contains(&asker),
-        "{shown}"
-    );
+    assert_contains!(shown, "an agent");
+    assert_lacks!(shown, &asker);
 
     // Each token permits either asking or approving.
     let code = backend.ready["pairingCode"].as_str().expect("a code");

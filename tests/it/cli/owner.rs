@@ -38,12 +38,9 @@ const LINE: [&str; 29] = [
 #[tokio::test]
 async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
     let user = CliUser::new();
-    assert!(
-        user.types(&["history"])
-            .await
-            .done()
-            .out
-            .starts_with("No matching requests")
+    assert_starts_with!(
+        user.types(&["history"]).await.done().out,
+        "No matching requests"
     );
     assert_eq!(user.types(&["history", "--json"]).await.done().out, "");
     user.types(&["history", "0199"])
@@ -57,16 +54,10 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
         .refused(2, "`punie-runner undo @last`");
     user.types(&["logs"]).await.refused(1, "there is no log");
     let paused = user.types(&["pause"]).await.done();
-    assert!(
-        paused.out.contains("the next one starts paused"),
-        "{paused:?}"
-    );
-    assert!(
-        user.types(&["pause"])
-            .await
-            .done()
-            .out
-            .starts_with("It was paused already")
+    assert_contains!(paused.out, "the next one starts paused");
+    assert_starts_with!(
+        user.types(&["pause"]).await.done().out,
+        "It was paused already"
     );
     let status = user.types(&["status", "--json"]).await.ended(3).json();
     assert!(
@@ -80,12 +71,9 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
             "changed", "inFlight", "paused", "running", "stopped", "waiting"
         ]
     );
-    assert!(
-        user.types(&["resume"])
-            .await
-            .done()
-            .out
-            .starts_with("It was not paused")
+    assert_starts_with!(
+        user.types(&["resume"]).await.done().out,
+        "It was not paused"
     );
 }
 
@@ -146,10 +134,9 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     }
     assert!(lines(&["--conversation", "other"]).await.is_empty());
     let table = user.types(&["history"]).await.done().out;
-    assert!(
-        table.starts_with("WHEN ") && table.contains("not found") && !table.contains("newest"),
-        "{table}"
-    );
+    assert_starts_with!(table, "WHEN ");
+    assert_contains!(table, "not found");
+    assert_lacks!(table, "newest");
     let cut = user.types(&["history", "--limit", "1"]).await.done().out;
     let last = cut.lines().last().expect("a line");
     assert_eq!(
@@ -171,7 +158,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         "ok after",
         "  delivered",
     ] {
-        assert!(whole.contains(words), "{words}: {whole}");
+        assert_contains!(whole, words);
     }
     let both = user.types(&["history", &good[..4]]).await;
     both.refused(2, "several ids begin or end with");
@@ -206,7 +193,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     assert_eq!(steps, ["accepted", "started", "finished", "delivered"]);
     let log = user.types(&["logs", "-n", "3", "--json"]).await.done().out;
     assert_eq!(log.lines().count(), 3, "{log}");
-    assert!(log.starts_with("{\"line\":\"2"), "{log}");
+    assert_starts_with!(log, "{\"line\":\"2");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -240,9 +227,6 @@ async fn what_was_undone_stands_in_the_history() {
         .json();
     assert!(after["undoneAtMs"].is_i64(), "{after}");
     let life = user.types(&["history", id]).await.done().out;
-    assert!(
-        life.contains("undone") && life.contains("was put back"),
-        "{life}"
-    );
+    assert_contains!(life, "undone", "was put back");
     assert_eq!(dev.stopped().await.0, 0);
 }

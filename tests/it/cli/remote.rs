@@ -98,12 +98,9 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
     );
     assert_eq!((&pass["pending"], &pass["failed"]), (&0.into(), &0.into()));
     assert_eq!(user.read("work/a"), "b");
-    assert!(
-        user.types(&["--once"])
-            .await
-            .done()
-            .out
-            .contains("0 polled, 0 executed")
+    assert_contains!(
+        user.types(&["--once"]).await.done().out,
+        "0 polled, 0 executed"
     );
 
     let finished = user
@@ -235,7 +232,7 @@ async fn a_file_that_names_another_backend_is_left_alone() {
         code.as_str().expect("a text"),
     ];
     let said = user.types(&args).await.done();
-    assert!(said.out.contains("names another backend"), "{}", said.out);
+    assert_contains!(said.out, "names another backend");
     assert_eq!(
         user.read("home/config.toml"),
         "# mine\n[backend]\nurl = \"https://other.example\"\n"

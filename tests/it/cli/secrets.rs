@@ -9,12 +9,9 @@ const VALUE: &str = "hunter2hunter2";
 #[tokio::test]
 async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
     let user = CliUser::new();
-    assert!(
-        user.types(&["secrets", "list"])
-            .await
-            .done()
-            .out
-            .starts_with("No secrets are kept")
+    assert_starts_with!(
+        user.types(&["secrets", "list"]).await.done().out,
+        "No secrets are kept"
     );
     let set = user
         .types_with(&["secrets", "set", "mailer"], &format!("{VALUE}\n"))
@@ -34,7 +31,7 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
         .types_with(&["secrets", "set", "pin"], "1234")
         .await
         .done();
-    assert!(short.out.contains("too short to be masked"), "{short:?}");
+    assert_contains!(short.out, "too short to be masked");
     let head = "---\nsecretMounts:\n  env: {A: mailer, B: absent}\n---\nDo it.\n";
     user.write("home/skills/mailing/SKILL.md", head);
 
@@ -65,10 +62,8 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
     ];
     assert_eq!(facts, wanted);
     let shown = user.types(&["secrets", "list"]).await.done().out;
-    assert!(
-        shown.contains("absent  missing") && !shown.contains(VALUE),
-        "{shown}"
-    );
+    assert_contains!(shown, "absent  missing");
+    assert_lacks!(shown, VALUE);
     assert_eq!(
         user.types(&["status", "--json"]).await.ended(3).json()["secrets"],
         2
@@ -115,7 +110,7 @@ async fn a_damaged_file_is_said_in_the_status_and_stops_nothing_else() {
         .types(&["call", "Bash", r#"{"command":"echo still"}"#])
         .await
         .done();
-    assert!(called.out.contains("still"), "{called:?}");
+    assert_contains!(called.out, "still");
 }
 
 #[tokio::test]
@@ -141,10 +136,8 @@ async fn h101_a_token_in_an_address_is_refused_and_stands_in_no_log() {
         let by_file = user.types(&[&trace[..], &["run"]].concat()).await;
         for said in [by_flag, by_variable, by_file] {
             assert_eq!(said.code, 78, "{said:?}");
-            assert!(
-                !said.out.contains(VALUE) && !said.err.contains(VALUE),
-                "{said:?}"
-            );
+            assert_lacks!(said.out, VALUE);
+            assert_lacks!(said.err, VALUE);
         }
         let logs = user.path("home/logs");
         let kept = std::fs::read_dir(&logs)
@@ -153,7 +146,7 @@ async fn h101_a_token_in_an_address_is_refused_and_stands_in_no_log() {
             .filter_map(Result::ok);
         for file in kept.map(|entry| entry.path()) {
             let text = std::fs::read_to_string(&file).expect("text");
-            assert!(!text.contains(VALUE), "{}: {text}", file.display());
+            assert_lacks!(text, VALUE; "{}", file.display());
         }
     }
 }

@@ -73,7 +73,7 @@ async fn dev_is_found_by_its_home_and_arguments_need_no_json() {
             (&["Read", r#"{"file_path":"notes.md"}"#], "\ttwo"),
         ] {
             let said = user.types(&[&[verb], args].concat()).await.done();
-            assert!(said.out.contains(words), "{args:?} {said:?}");
+            assert_contains!(said.out, words; "{args:?}");
         }
         user.types(&[verb, "GitStatus", "what", "else"])
             .await
@@ -84,7 +84,7 @@ async fn dev_is_found_by_its_home_and_arguments_need_no_json() {
     }
     let failed = user.types(&["send", "Read", "gone.md"]).await;
     assert_eq!(failed.code, 1, "{failed:?}");
-    assert!(failed.err.starts_with("request "), "{failed:?}");
+    assert_starts_with!(failed.err, "request ");
     let asked = user
         .types(&["send", "Bash", "--wait", "0", "--", "true"])
         .await

@@ -81,7 +81,8 @@ async fn a_dry_run_shows_the_unit_and_writes_nothing() {
         .run_service_command(&["service", "install", "--dry-run"])
         .await
         .done();
-    for part in [
+    assert_contains!(
+        shown.out,
         "Would write",
         &format!("Environment=\"PATH={}:/usr/bin:/bin\"\n", user.text("bin")),
         "Environment=\"PIP_CERT=/company.pem\"\n",
@@ -90,10 +91,8 @@ async fn a_dry_run_shows_the_unit_and_writes_nothing() {
         "KillMode=process\n",
         &format!("DelegateSubgroup={RUNNER_SUBGROUP}\n"),
         "  systemctl --user daemon-reload\n",
-        "  loginctl enable-linger ",
-    ] {
-        assert!(shown.out.contains(part), "{part}: {shown:?}");
-    }
+        "  loginctl enable-linger "
+    );
     assert!(!user.path(".config").exists() && !user.path("calls").exists());
     let json = user
         .run_service_command(&["--json", "service", "install", "--dry-run"])
@@ -111,27 +110,22 @@ async fn w62_an_installed_service_is_started_and_an_uninstalled_one_leaves_no_un
         .run_service_command(&["service", "install"])
         .await
         .done();
-    assert!(
-        installed
-            .err
-            .contains("Access denied. The service then runs only while"),
-        "{installed:?}"
+    assert_contains!(
+        installed.err,
+        "Access denied. The service then runs only while"
     );
     let (unit, text) = user.unit();
-    assert!(
-        text.contains(&format!("\"--home\" \"{}\" \"run\"", user.text("home"))),
-        "{text}"
+    assert_contains!(
+        text,
+        &format!("\"--home\" \"{}\" \"run\"", user.text("home"))
     );
     let status = user
         .run_service_command(&["service", "status"])
         .await
         .ended(3);
-    assert!(
-        status.out.contains("Installed     yes") && status.out.contains("Lingers       no"),
-        "{status:?}"
-    );
+    assert_contains!(status.out, "Installed     yes", "Lingers       no");
     let stopped = user.run_service_command(&["service", "stop"]).await.done();
-    assert!(stopped.out.contains("until you log in again, or: "));
+    assert_contains!(stopped.out, "until you log in again, or: ");
     user.run_service_command(&["service", "uninstall"])
         .await
         .done();
@@ -189,9 +183,8 @@ async fn two_homes_are_two_services_and_the_default_home_has_the_plain_name() {
             .done()
             .json(),
     );
-    assert!(
-        of_home.starts_with("punie-runner-home-") && of_other.starts_with("punie-runner-home-")
-    );
+    assert_starts_with!(of_home, "punie-runner-home-");
+    assert_starts_with!(of_other, "punie-runner-home-");
     assert_ne!(of_home, of_other);
     assert_eq!(of_default, "punie-runner");
 }
@@ -224,7 +217,7 @@ async fn an_installation_is_refused_with_the_remedy() {
     user.run_service_command(&["service", "install", "--force"])
         .await
         .done();
-    assert!(user.read(&unit).contains("Type=notify"));
+    assert_contains!(user.read(&unit), "Type=notify");
 }
 
 #[tokio::test]
@@ -243,9 +236,9 @@ async fn systemd_accepts_a_unit_with_strange_paths() {
     ];
     user.run_service_command(&args).await.done();
     let (unit, text) = user.unit();
-    assert!(
-        text.contains("a 100%% \\\"$$HOME\\\"\\\\ b\" \"--log\" \"debug\" \"run\""),
-        "{text}"
+    assert_contains!(
+        text,
+        "a 100%% \\\"$$HOME\\\"\\\\ b\" \"--log\" \"debug\" \"run\""
     );
     let mut verify = Command::new("systemd-analyze");
     verify
@@ -278,17 +271,9 @@ async fn a_stop_of_a_lingering_service_lasts_until_the_machine_starts() {
         .run_service_command(&["service", "install"])
         .await
         .done();
-    assert!(
-        installed
-            .out
-            .contains("starts when the machine starts again"),
-        "{installed:?}"
-    );
+    assert_contains!(installed.out, "starts when the machine starts again");
     let stopped = user.run_service_command(&["service", "stop"]).await.done();
-    assert!(
-        stopped.out.contains("until the machine starts again"),
-        "{stopped:?}"
-    );
+    assert_contains!(stopped.out, "until the machine starts again");
 }
 
 #[tokio::test]
@@ -310,5 +295,5 @@ async fn a_home_that_is_no_text_and_a_relative_folder_of_units_are_not_taken() {
     install.env("XDG_CONFIG_HOME", "relative");
     run_with_input(install, "").await.done();
     let (unit, _) = user.unit();
-    assert!(unit.ends_with(".service"), "{unit}");
+    assert_ends_with!(unit, ".service");
 }

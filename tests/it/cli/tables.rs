@@ -44,13 +44,9 @@ async fn the_tools_and_one_tool_fit_a_terminal() {
     let user = CliUser::new();
     let shown = user.types_on_terminal(&["tools"]).await;
     hold!("screen_tools", shown,);
-    assert!(!shown.out.contains("git_status"), "{}", shown.out);
+    assert_lacks!(shown.out, "git_status");
     let all = user.types_on_terminal(&["tools", "--all"]).await;
-    assert!(
-        lines_that_fit(&all).contains("(compatibility name: use GitStatus)"),
-        "{}",
-        all.out
-    );
+    assert_contains!(lines_that_fit(&all), "(compatibility name: use GitStatus)");
     let shown = user.types_on_terminal(&["tools", "Bash"]).await;
     hold!("screen_tools_bash", shown,);
 }
@@ -74,16 +70,19 @@ command = ["ls"]
 "#,
     );
     let shown = user.types_on_terminal(&["policy"]).await;
-    assert!(shown.out.contains("\u{1b}[31mdeny\u{1b}[0m"), "{shown:?}");
-    assert!(shown.out.contains("\u{1b}[32mallow\u{1b}[0m"), "{shown:?}");
+    assert_contains!(
+        shown.out,
+        "\u{1b}[31mdeny\u{1b}[0m",
+        "\u{1b}[32mallow\u{1b}[0m"
+    );
     let file = regex::escape(&user.text("home"));
     hold!("screen_policy", shown, (&file, "HOME"));
     let plain = user
         .types_on_terminal(&["--color", "never", "policy"])
         .await;
-    assert!(!plain.out.contains('\u{1b}'), "{plain:?}");
+    assert_lacks!(plain.out, "\u{1b}");
     let piped = user.types(&["policy"]).await.done().out;
-    assert!(!piped.contains('\u{1b}') && !piped.contains('…'), "{piped}");
+    assert_lacks!(piped, "\u{1b}", "…");
 
     for (name, about) in [
         (
@@ -128,9 +127,10 @@ async fn audit_rows_fit_a_terminal() {
     let day = (r"[A-Z][a-z][a-z] \d\d \d\d:\d\d", "Nov 23 17:12");
     hold!("screen_audit_list", shown, day);
     let piped = user.types(&["audit", "list"]).await.done().out;
-    assert!(
-        piped.contains("01a206c4-c5e3-73d0-948e-bf22665ce19f") && piped.contains("exitCode=127"),
-        "{piped}"
+    assert_contains!(
+        piped,
+        "01a206c4-c5e3-73d0-948e-bf22665ce19f",
+        "exitCode=127"
     );
 }
 
@@ -193,7 +193,7 @@ async fn the_trash_and_the_approvals_fit_a_terminal() {
     let shown = user.types_on_terminal(&["trash", "list"]).await;
     let age = (r"(?m)^(WHEN|\d\d:\d\d:\d\d) +", "[age]  ");
     let id = (r"\b[0-9a-f]{8}\b", "<the-id>");
-    assert!(shown.out.contains("/notes.txt"), "{}", shown.out);
+    assert_contains!(shown.out, "/notes.txt");
     let path = (r"/\S+…\S+/notes.txt", "/path…/notes.txt");
     hold!("screen_trash_list", shown, age, id, path);
 

@@ -20,12 +20,11 @@ async fn uninstall_names_what_is_left_and_removes_the_home_only_when_told() {
     ] {
         let said = setup.command(args).await;
         assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(
-            said.out
-                .contains(&format!("operator devices revoke {device}")),
-            "{said:?}"
+        assert_contains!(
+            said.out,
+            &format!("operator devices revoke {device}"),
+            "- the program "
         );
-        assert!(said.out.contains("- the program "), "{said:?}");
         assert!(home.join("device.json").is_file());
     }
     let asked = setup.command(&["uninstall", "--remove-home"]).await;

@@ -76,10 +76,8 @@ async fn the_history_says_what_ran_and_how_it_ended() {
     assert_eq!(line(&written)["title"], "a.txt");
     assert_eq!(line(&pushed)["rule"], "no-push");
     let title = line(&leaky)["title"].as_str().expect("a title").to_owned();
-    assert!(
-        title.contains("[REDACTED") && !title.contains("ghp_") && !title.contains(caller_token),
-        "{title}"
-    );
+    assert_contains!(title, "[REDACTED");
+    assert_lacks!(title, "ghp_", caller_token);
     let listed: Vec<Value> = json_lines(&user, &["history", "--failed", "--json"])
         .await
         .into_iter()
@@ -87,42 +85,41 @@ async fn the_history_says_what_ran_and_how_it_ended() {
         .collect();
     assert_eq!(listed, [pushed.as_str(), &failed]);
     let table = user.types(&["history"]).await.done().out;
-    for words in ["exit 7", "denied by no-push", "echo out; exit 7", &failed] {
-        assert!(table.contains(words), "{words}: {table}");
-    }
+    assert_contains!(
+        table,
+        "exit 7",
+        "denied by no-push",
+        "echo out; exit 7",
+        &failed
+    );
 
     let one = user.types(&["history", &failed]).await.done().out;
-    for words in [
+    assert_contains!(
+        one,
         "What          echo out; exit 7",
         "Result        exit 7",
         "command: echo out; exit 7",
-        "  out",
-    ] {
-        assert!(one.contains(words), "{words}: {one}");
-    }
-    assert!(!one.contains("punie-runner undo"), "{one}");
+        "  out"
+    );
+    assert_lacks!(one, "punie-runner undo");
     let one = user.types(&["history", &written]).await.done().out;
     let undo = format!("punie-runner undo {}\n", &written[written.len() - 8..]);
-    assert!(!one.contains("Declared"), "{one}");
-    for words in ["a.txt (new)", undo.as_str()] {
-        assert!(one.contains(words), "{words}: {one}");
-    }
+    assert_lacks!(one, "Declared");
+    assert_contains!(one, "a.txt (new)", undo.as_str());
     let one = user.types(&["history", &leaky]).await.done().out;
-    assert!(
-        !one.contains("ghp_") && !one.contains(caller_token),
-        "{one}"
-    );
+    assert_lacks!(one, "ghp_", caller_token);
 
     for file in std::fs::read_dir(user.path("home/state/calls")).expect("a folder") {
         let path = file.expect("an entry").path();
         let text = std::fs::read_to_string(&path).expect("read");
-        assert!(!text.contains("ghp_") && !text.contains(caller_token));
+        assert_lacks!(text, "ghp_", caller_token);
         std::fs::remove_file(path).expect("removed");
     }
     let one = user.types(&["history", &failed]).await.done().out;
-    assert!(
-        one.contains("Arguments     no longer kept") && one.contains("What          echo out"),
-        "{one}"
+    assert_contains!(
+        one,
+        "Arguments     no longer kept",
+        "What          echo out"
     );
     dev.stopped().await;
 }
@@ -145,10 +142,8 @@ async fn an_owner_who_wants_no_titles_has_none() {
         (&Value::Null, &3.into())
     );
     let one = user.types(&["history", &id]).await.done().out;
-    assert!(
-        one.contains("Arguments     not kept") && !one.contains("unkept-words"),
-        "{one}"
-    );
+    assert_contains!(one, "Arguments     not kept");
+    assert_lacks!(one, "unkept-words");
     let mut kept = std::fs::read_dir(user.path("home/state/calls")).expect("a folder");
     assert!(kept.next().is_none());
     dev.stopped().await;
@@ -164,10 +159,10 @@ async fn a_request_is_named_by_the_end_of_its_id_or_as_the_last() {
     for end in [8, 6, 4] {
         let end = &first[first.len() - end..];
         let shown = user.types(&["history", end]).await.done().out;
-        assert!(shown.contains(&first), "{shown}");
+        assert_contains!(shown, &first);
     }
     let shown = user.types(&["history", "@last"]).await.done().out;
-    assert!(shown.contains(&last), "{shown}");
+    assert_contains!(shown, &last);
     let undone = user.types(&["undo", "@last", "--json"]).await.done().json();
     assert_eq!(undone["requestId"], last.as_str());
     let restored = user.text("restored");
@@ -217,7 +212,7 @@ async fn the_last_to_undo_is_the_newest_that_changed_something() {
             let said = user.types(args).await.done().out;
             let taken =
                 format!("The newest request with something to undo: {short}, Write {path}\n");
-            assert!(said.starts_with(&taken), "{said}");
+            assert_starts_with!(said, &taken);
         }
         assert!(!user.path("work").join(path).exists(), "{path}");
     }
@@ -225,7 +220,7 @@ async fn the_last_to_undo_is_the_newest_that_changed_something() {
         .await
         .refused(1, "no request has anything to undo");
     let shown = user.types(&["history", "@last"]).await.done().out;
-    assert!(shown.contains(&read), "{shown}");
+    assert_contains!(shown, &read);
     dev.stopped().await;
 }
 
@@ -244,10 +239,8 @@ async fn no_row_is_wider_than_the_terminal() {
     for row in &rows {
         assert!(row.chars().count() <= 80, "{row}");
     }
-    assert!(
-        rows[3].contains("echo long") && rows[3].ends_with(&id[id.len() - 8..]),
-        "{shown}"
-    );
+    assert_contains!(rows[3], "echo long"; "{shown}");
+    assert_ends_with!(rows[3], &id[id.len() - 8..]; "{shown}");
     dev.stopped().await;
 }
 
@@ -281,10 +274,8 @@ async fn dev_prints_a_line_for_each_call_on_its_terminal() {
         .lines()
         .find(|line| line.contains("echo words; exit 5"))
         .expect(&shown);
-    assert!(
-        line[8..].starts_with("  Bash ") && line.contains("exit 5"),
-        "{line}"
-    );
+    assert_starts_with!(line[8..], "  Bash ");
+    assert_contains!(line, "exit 5");
     // Log lines have the same form as the lines of calls.
     let log_line = shown.lines().find(|line| line.contains("is published"));
     let (time, sentence) = log_line.expect(&shown).split_once("  ").expect("a time");
@@ -295,18 +286,13 @@ async fn dev_prints_a_line_for_each_call_on_its_terminal() {
         plain.len() == 8 && plain.split(':').count() == 3,
         "{time:?}: {shown}"
     );
-    assert!(
-        sentence.starts_with("the catalog is published (tools: "),
-        "{sentence:?}"
-    );
+    assert_starts_with!(sentence, "the catalog is published (tools: ");
     assert_eq!(line.chars().count(), 80, "{line}");
-    assert!(!shown.contains("a call was answered"), "{shown}");
+    assert_lacks!(shown, "a call was answered");
     let log: String = std::fs::read_dir(user.path("home/logs"))
         .expect("a folder")
         .map(|file| std::fs::read_to_string(file.expect("an entry").path()).expect("read"))
         .collect();
-    assert!(
-        log.contains("a call was answered") && !log.contains("echo words"),
-        "{log}"
-    );
+    assert_contains!(log, "a call was answered");
+    assert_lacks!(log, "echo words");
 }

@@ -14,17 +14,14 @@ async fn a_workspace_with_too_many_files_is_told_once_and_shown_by_status() {
     );
     // The snapshot after this command fails, because the workspace then holds too many files.
     let said = bash("mkdir many; cd many; seq 20001 | xargs touch").await;
-    assert!(
-        said.contains(&remark) && said.contains("punie-runner status"),
-        "{said}"
-    );
+    assert_contains!(said, &remark, "punie-runner status");
     for _ in 0..2 {
         let said = bash("touch next").await;
-        assert!(!said.contains("undone"), "{said}");
+        assert_lacks!(said, "undone");
     }
     let shown = user.types(&["status"]).await.out;
     let row = "No undo      of what commands change in ~/work: it holds more than 20000 files";
-    assert!(shown.contains(row), "{shown}");
+    assert_contains!(shown, row);
     let status = user.types(&["status", "--json"]).await.json();
     assert!(
         status["withoutSnapshots"][user.text("work")].is_string(),
@@ -35,6 +32,6 @@ async fn a_workspace_with_too_many_files_is_told_once_and_shown_by_status() {
     user.types(&["undo", "@last"]).await.ended(0);
     assert_eq!(user.read("work/file"), "old\n");
     let shown = user.types(&["status"]).await.out;
-    assert!(!shown.contains("No undo"), "{shown}");
+    assert_lacks!(shown, "No undo");
     dev.stopped().await;
 }

@@ -27,22 +27,19 @@ fn a_file_that_is_not_toml_is_refused_with_its_line() {
         ("[log]\nlevel = \"x", 2),
     ] {
         let refused = config_error(text);
-        assert!(
-            refused.contains(&format!("config.toml:{line}: this is not TOML")),
-            "{text:?}: {refused}"
-        );
+        assert_contains!(refused, &format!("config.toml:{line}: this is not TOML"); "{text:?}");
     }
     let user = ConfigUser::new();
     fs::write(user.file(), b"[log]\nlevel = \"\xff\"").expect("written");
-    assert!(user.refused().contains("not UTF-8"));
+    assert_contains!(user.refused(), "not UTF-8");
     fs::write(user.file(), "#".repeat(1024 * 1024 + 1)).expect("written");
-    assert!(user.refused().contains("longer than 1 MiB"));
+    assert_contains!(user.refused(), "longer than 1 MiB");
     fs::write(user.file(), "").expect("written");
     fs::set_permissions(user.file(), fs::Permissions::from_mode(0o666)).expect("opened");
-    assert!(user.refused().contains("chmod o-w"));
+    assert_contains!(user.refused(), "chmod o-w");
     fs::remove_file(user.file()).expect("removed");
     fs::create_dir(user.file()).expect("made");
-    assert!(user.refused().contains("cannot be read"));
+    assert_contains!(user.refused(), "cannot be read");
 }
 
 #[test]
@@ -93,11 +90,8 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
         ),
     ] {
         let refused = config_error(text);
-        assert!(
-            refused.contains(&format!("config.toml:{line}: ")),
-            "{text:?}: {refused}"
-        );
-        assert!(refused.contains(words), "{text:?}: {refused}");
+        assert_contains!(refused, &format!("config.toml:{line}: "); "{text:?}");
+        assert_contains!(refused, words; "{text:?}");
         assert_eq!(refused.lines().count(), 1, "one fault: {refused}");
     }
 }
@@ -174,8 +168,8 @@ fn a_wrong_value_is_refused_with_what_it_must_be() {
         ("[workspaces]\npaths = [\"\"]", "a path in it is empty"),
     ] {
         let refused = config_error(text);
-        assert!(refused.contains("config.toml:2: "), "{text:?}: {refused}");
-        assert!(refused.contains(words), "{text:?}: {refused}");
+        assert_contains!(refused, "config.toml:2: "; "{text:?}");
+        assert_contains!(refused, words; "{text:?}");
     }
 }
 
@@ -205,10 +199,7 @@ fn values_must_fit_each_other() {
         ),
     ] {
         let refused = config_error(text);
-        assert!(
-            refused.contains(&format!("config.toml:{line}: ")) && refused.contains(words),
-            "{refused}"
-        );
+        assert_contains!(refused, &format!("config.toml:{line}: "), words);
     }
 }
 
@@ -246,10 +237,7 @@ fn the_tables_of_callers_are_read_by_name_and_their_mistakes_are_told() {
         ),
     ] {
         let refused = config_error(text);
-        assert!(
-            refused.contains(&format!("config.toml:{line}: ")) && refused.contains(words),
-            "{refused}"
-        );
+        assert_contains!(refused, &format!("config.toml:{line}: "), words);
     }
 }
 
@@ -259,7 +247,7 @@ fn all_mistakes_are_told_at_once_in_order() {
     let lines: Vec<&str> = refused.lines().collect();
     assert_eq!(lines.len(), 4, "{refused}");
     for (line, at) in lines.iter().zip([2, 3, 5, 6]) {
-        assert!(line.contains(&format!("config.toml:{at}: ")), "{refused}");
+        assert_contains!(line, &format!("config.toml:{at}: "); "{refused}");
     }
 }
 
@@ -330,7 +318,7 @@ fn every_key_of_the_first_file_has_a_comment() {
     let mut count = 0;
     for (n, key) in keys {
         count += 1;
-        assert!(lines[n - 1].starts_with("# "), "{key} has no comment");
+        assert_starts_with!(lines[n - 1], "# "; "{key} has no comment");
     }
     assert!(count >= 26, "{count} keys");
 }

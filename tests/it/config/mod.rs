@@ -288,9 +288,7 @@ fn workspaces_come_from_one_source_in_order_and_each_once() {
 fn the_current_directory_counts_only_where_it_is_meant() {
     let user = ConfigUser::new().rule(WorkspaceRule::Named);
     let refused = user.refused();
-    for way in ["--workspace", "PUNIE_WORKSPACE", "[workspaces]"] {
-        assert!(refused.contains(way), "{refused}");
-    }
+    assert_contains!(refused, "--workspace", "PUNIE_WORKSPACE", "[workspaces]");
     let user = user.rule(WorkspaceRule::NotNeeded);
     assert_eq!(user.config().workspaces, Vec::<PathBuf>::new());
     let nowhere = ProcessEnvironment::new([], None, Some(user.path("")));
@@ -325,36 +323,17 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
         let path = PathBuf::from(path);
         ConfigUser::new().flags(move |flags| flags.workspaces = vec![path])
     };
-    assert!(
-        workspace("gone")
-            .refused()
-            .starts_with("--workspace: the workspace")
-    );
+    assert_starts_with!(workspace("gone").refused(), "--workspace: the workspace");
     let user = workspace("~/file");
     fs::write(user.path("file"), "").expect("written");
-    assert!(user.refused().contains("cannot be used"));
-    assert!(workspace("").refused().contains("empty"));
-    assert!(
-        workspace("~")
-            .refused()
-            .contains("contains the runner's home")
-    );
-    assert!(
-        workspace("/")
-            .refused()
-            .contains("contains the runner's home")
-    );
-    assert!(
-        workspace("~/.punie")
-            .refused()
-            .contains("lies in the runner's home")
-    );
+    assert_contains!(user.refused(), "cannot be used");
+    assert_contains!(workspace("").refused(), "empty");
+    assert_contains!(workspace("~").refused(), "contains the runner's home");
+    assert_contains!(workspace("/").refused(), "contains the runner's home");
+    assert_contains!(workspace("~/.punie").refused(), "lies in the runner's home");
     let user = workspace("~/link");
     symlink(user.path(".punie"), user.path("link")).expect("a link");
-    assert!(
-        user.refused().contains("lies in the runner's home"),
-        "links do not hide it"
-    );
+    assert_contains!(user.refused(), "lies in the runner's home"; "links do not hide it");
 
     // A link in one workspace must not lead to another workspace, because commands can change the link.
     let both = |inner: &str| {
@@ -367,12 +346,7 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
         user
     };
     for led in ["~/work/led", "~/work/led/deep"] {
-        assert!(
-            both(led)
-                .refused()
-                .contains("by a link in what commands write"),
-            "{led}"
-        );
+        assert_contains!(both(led).refused(), "by a link in what commands write");
     }
     for fine in ["~/work/real", "~/own", "~/outside"] {
         assert_eq!(both(fine).config().workspaces.len(), 2, "{fine}");
@@ -384,7 +358,7 @@ fn a_workspace_must_be_a_folder_and_keep_away_from_the_home() {
     fs::create_dir_all(user.path("data")).expect("made");
     fs::create_dir_all(user.path("outside")).expect("made");
     symlink(user.path("outside"), user.path("data/project")).expect("a link");
-    assert!(user.refused().contains("by a link in what commands write"));
+    assert_contains!(user.refused(), "by a link in what commands write");
 
     // The path of a home that does not exist yet is resolved too, with its links and `..`.
     symlink(user.path("work"), user.path("to-work")).expect("a link");
@@ -423,10 +397,7 @@ fn a_missing_workspace_stays_in_the_list_and_all_of_them_missing_are_named() {
     let user = file("\"~/disk/one\", \"~/disk/two\"");
     let refused = user.refused();
     for name in ["disk/one", "disk/two"] {
-        assert!(
-            refused.contains(name) && refused.contains("cannot be used"),
-            "{refused}"
-        );
+        assert_contains!(refused, name, "cannot be used");
     }
     let user = user.rule(WorkspaceRule::NotNeeded);
     assert_eq!(
@@ -437,10 +408,10 @@ fn a_missing_workspace_stays_in_the_list_and_all_of_them_missing_are_named() {
 
     // A missing workspace must not be in the home or behind a link in another workspace, either.
     let user = file("\"~/work/a\", \"~/.punie/state/gone\"");
-    assert!(user.refused().contains("lies in the runner's home"));
+    assert_contains!(user.refused(), "lies in the runner's home");
     let user = file("\"~/work\", \"~/work/led/gone\"");
     symlink(user.path("outside"), user.path("work/led")).expect("a link");
-    assert!(user.refused().contains("by a link in what commands write"));
+    assert_contains!(user.refused(), "by a link in what commands write");
 }
 
 #[test]
@@ -462,11 +433,11 @@ fn what_opens_a_service_needs_unsafe_and_a_plain_folder_needs_nothing() {
         let user = sandbox(line);
         let _socket = bind(&user);
         let refused = user.refused();
-        assert!(
-            refused.contains("config.toml:2: ")
-                && refused.contains(&format!("{named} leads to programs that act for you"))
-                && refused.contains("add unsafe = true under [sandbox]"),
-            "{refused}"
+        assert_contains!(
+            refused,
+            "config.toml:2: ",
+            &format!("{named} leads to programs that act for you"),
+            "add unsafe = true under [sandbox]"
         );
         let user = sandbox(&format!("{line}\nunsafe = true"));
         let _socket = bind(&user);
@@ -484,16 +455,10 @@ fn plain_http_goes_to_this_machine_only() {
     };
     assert!(from_flag("http://127.0.0.1:3210").load().is_ok());
     let refused = from_flag("http://10.0.0.1:3210").refused();
-    assert!(
-        refused.starts_with("--backend-url: ") && refused.contains("allow_insecure_http = true"),
-        "{refused}"
-    );
+    assert_starts_with!(refused, "--backend-url: ");
+    assert_contains!(refused, "allow_insecure_http = true");
     let user = ConfigUser::with_file("[backend]\nurl = \"http://10.0.0.1\"\n");
-    assert!(
-        user.refused().contains("config.toml:2: "),
-        "{}",
-        user.refused()
-    );
+    assert_contains!(user.refused(), "config.toml:2: ");
     let user =
         ConfigUser::with_file("[backend]\nurl = \"http://10.0.0.1\"\nallow_insecure_http = true");
     assert!(user.load().is_ok());
@@ -502,20 +467,23 @@ fn plain_http_goes_to_this_machine_only() {
 #[test]
 fn values_from_outside_the_file_are_checked_as_well() {
     let user = |name: &str, value: &str| ConfigUser::new().set(name, value).refused();
-    assert!(user("PUNIE_LOG", "loud").starts_with("PUNIE_LOG: there is no \"loud\""));
-    assert!(user("PUNIE_DEVICE", "../x").starts_with("PUNIE_DEVICE: a device id must be"));
-    assert!(
-        user("PUNIE_BACKEND_URL", "https://a:hunter2@b")
-            .starts_with("PUNIE_BACKEND_URL: the address has a user")
+    assert_starts_with!(user("PUNIE_LOG", "loud"), "PUNIE_LOG: there is no \"loud\"");
+    assert_starts_with!(
+        user("PUNIE_DEVICE", "../x"),
+        "PUNIE_DEVICE: a device id must be"
     );
-    assert!(!user("PUNIE_BACKEND_URL", "https://a:hunter2@b").contains("hunter2"));
-    assert!(!user("PUNIE_CALLER_TOKEN", "two words").contains("words\""));
+    assert_starts_with!(
+        user("PUNIE_BACKEND_URL", "https://a:hunter2@b"),
+        "PUNIE_BACKEND_URL: the address has a user"
+    );
+    assert_lacks!(user("PUNIE_BACKEND_URL", "https://a:hunter2@b"), "hunter2");
+    assert_lacks!(user("PUNIE_CALLER_TOKEN", "two words"), "words\"");
     let broken = ConfigUser::new()
         .set("PUNIE_LOG", OsString::from_vec(vec![0xff]))
         .refused();
-    assert!(broken.contains("not UTF-8"), "{broken}");
+    assert_contains!(broken, "not UTF-8");
     let user = ConfigUser::new().flags(|flags| flags.home = Some(PathBuf::new()));
-    assert!(user.refused().starts_with("--home: the path is empty"));
+    assert_starts_with!(user.refused(), "--home: the path is empty");
     let user =
         ConfigUser::new().flags(|flags| flags.caller_token = Some(Secret::new("tok\n".to_owned())));
     assert_eq!(
@@ -532,11 +500,12 @@ fn a_mistyped_variable_is_told_and_stops_nothing() {
         .set("HOME", "/x");
     let warnings = user.config().warnings;
     assert_eq!(warnings.len(), 2, "{warnings:?}");
-    assert!(
-        warnings[0].contains("PUNIE_WORKSPACES")
-            && warnings[0].contains("Did you mean PUNIE_WORKSPACE?")
+    assert_contains!(
+        warnings[0],
+        "PUNIE_WORKSPACES",
+        "Did you mean PUNIE_WORKSPACE?"
     );
-    assert!(!warnings[1].contains("Did you mean"));
+    assert_lacks!(warnings[1], "Did you mean");
 }
 
 #[test]

@@ -129,8 +129,6 @@ async fn a_stop_answers_held_polls() {
         .read_to_string(&mut reply)
         .await
         .expect("a reply, then the end");
-    assert!(
-        reply.starts_with("HTTP/1.1 200") && reply.contains(r#""events":[]"#),
-        "{reply}"
-    );
+    assert_starts_with!(reply, "HTTP/1.1 200");
+    assert_contains!(reply, r#""events":[]"#);
 }

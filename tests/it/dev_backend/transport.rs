@@ -64,7 +64,7 @@ async fn an_address_may_name_the_function() {
     let body = json!({ "args": cancel_arguments(&server) }).to_string();
     let (status, reply) = post_body(&server, "/api/run/events/cancel", &[JSON], body.clone()).await;
     assert_eq!(status, 200);
-    assert!(reply.contains("unknown"), "{reply}");
+    assert_contains!(reply, "unknown");
     let (status, reply) = post_body(&server, "/api/run/events", &[JSON], body).await;
     assert_eq!(
         (status.as_u16(), parse_refusal(&reply).0.as_str()),
@@ -81,18 +81,12 @@ async fn numbers_travel_as_floats() {
         let args = json!({ "deviceId": device.id, "token": device.token, "requestId": "req-1", "leaseId": "l", "leaseMs": 30000 });
         let body = json!({ "path": "events:claim", "args": args, "format": format }).to_string();
         let (_, reply) = post_body(&server, "/api/mutation", &[JSON], body).await;
-        assert!(
-            reply.contains(r#""attempt":1.0"#) && reply.contains(r#""expiresInMs":30000.0"#),
-            "{reply}"
-        );
+        assert_contains!(reply, r#""attempt":1.0"#, r#""expiresInMs":30000.0"#);
     }
     let args = json!({ "deviceId": device.id, "token": device.token });
     let body = json!({ "path": "events:listOpen", "args": args }).to_string();
     let (_, reply) = post_body(&server, "/api/query", &[JSON], body).await;
-    assert!(
-        reply.contains(r#""createdAtMs":1763000000000.0"#),
-        "{reply}"
-    );
+    assert_contains!(reply, r#""createdAtMs":1763000000000.0"#);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -174,7 +168,7 @@ async fn a_body_has_a_limit() {
     let around = call(0).len();
     let (status, reply) = post_body(&server, "/api/mutation", &[JSON], call(limit - around)).await;
     assert_eq!(status, 200);
-    assert!(reply.contains("CALLER_UNAUTHORIZED"));
+    assert_contains!(reply, "CALLER_UNAUTHORIZED");
     let (status, reply) =
         post_body(&server, "/api/mutation", &[JSON], call(limit - around + 1)).await;
     assert_eq!(
@@ -229,7 +223,7 @@ async fn headers_are_checked_before_the_function_runs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_says_that_it_is_there() {
     let server = TestBackend::start().await;
-    assert!(server.backend.listen_url().starts_with("http://127.0.0.1:"));
+    assert_starts_with!(server.backend.listen_url(), "http://127.0.0.1:");
     for path in ["/", "/version", "/instance_name"] {
         let reply = server
             .wire
@@ -307,7 +301,7 @@ async fn queries_of_one_snapshot_see_the_same() {
     );
     let (_, later) = post_body(&server, "/api/query_ts", &[], "").await;
     let later: Value = serde_json::from_str(&later).expect("JSON");
-    assert!(list(&later["ts"]).await.1.contains("dev-1"));
+    assert_contains!(list(&later["ts"]).await.1, "dev-1");
     let (status, reply) = list(&json!("//////////8=")).await;
     assert_eq!(
         (status.as_u16(), parse_refusal(&reply).0.as_str()),

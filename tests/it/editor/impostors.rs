@@ -34,20 +34,14 @@ async fn no_command_of_the_runners_own_is_let_in_as_an_editor_to_say_yes_to_itse
                 .call_and_wait(ToolCall::bash(&format!("{before}{line}")))
                 .await
                 .text();
-            assert!(
-                !text.contains("agentCapabilities"),
-                "confined {confined}, {before}: {text}"
-            );
+            assert_lacks!(text, "agentCapabilities"; "confined {confined}, {before}");
         }
         let output = Command::new("/bin/bash")
             .args(["-c", &line])
             .output()
             .expect("it runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(
-            text.contains("agentCapabilities"),
-            "the owner's editor is admitted: {text}"
-        );
+        assert_contains!(text, "agentCapabilities"; "the owner's editor is admitted");
         runner.terminate();
         runner.end().await;
     }

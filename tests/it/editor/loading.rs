@@ -75,11 +75,7 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
         .await;
     let status = editor.prompt(&session, "status");
     editor.answer(status).await;
-    assert!(
-        editor.said(&session).contains("attached: no"),
-        "{}",
-        editor.said(&session)
-    );
+    assert_contains!(editor.said(&session), "attached: no");
     assert_eq!(
         setup
             .caller

@@ -16,11 +16,12 @@ fn touch_call(name: &str) -> ToolCall {
 fn assert_refused_for_good(answer: &CallAnswer, reason: &str) {
     assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
     let text = answer.text();
-    assert!(
-        text.contains(reason) && text.contains("Do not ask again"),
-        "{text}"
+    assert_contains!(
+        text,
+        reason,
+        "Do not ask again",
+        "`punie-runner resume talk`"
     );
-    assert!(text.contains("`punie-runner resume talk`"), "{text}");
 }
 
 /// Attaches an editor that answers nothing and waits until it is asked about a call. Returns the session, the turn and
@@ -70,12 +71,9 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
         ),
         (&json!("talk"), Some(1))
     );
-    assert!(
-        setup
-            .command(&["status"])
-            .await
-            .out
-            .contains("`punie-runner resume talk`")
+    assert_contains!(
+        setup.command(&["status"]).await.out,
+        "`punie-runner resume talk`"
     );
     // A new turn resumes the conversation: the person is asked again.
     editor.serves(choose_option("allow_once"));
@@ -149,10 +147,7 @@ async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_resta
     );
     assert!(!setup.file("new.txt").exists());
     let listed = setup.command(&["resume"]).await;
-    assert!(
-        listed.out.contains("`punie-runner resume talk`"),
-        "{listed:?}"
-    );
+    assert_contains!(listed.out, "`punie-runner resume talk`");
     let resumed = setup.command(&["resume", "talk", "--json"]).await;
     assert_eq!(
         resumed.json(),

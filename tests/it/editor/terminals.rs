@@ -35,7 +35,7 @@ async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
             .caller
             .call_and_wait(ToolCall::bash("echo ran here; echo x >> ~/rc"))
             .await;
-        assert!(answer.text().starts_with("ran here"), "{answer:?}");
+        assert_starts_with!(answer.text(), "ran here");
         assert!(
             editor.requests("terminal/create").is_empty(),
             "nothing was asked of the editor"

@@ -20,19 +20,10 @@ async fn words_that_are_no_command_get_help_and_end_their_turn() {
         editor.answer(prompt).await["result"]["stopReason"],
         "end_turn"
     );
-    assert!(
-        editor.said(&session).contains("`attach`"),
-        "{}",
-        editor.said(&session)
-    );
+    assert_contains!(editor.said(&session), "`attach`");
     let prompt = editor.prompt(&session, "/status");
     editor.answer(prompt).await;
-    assert!(
-        editor.said(&session).contains("the backend answers"),
-        "{}",
-        editor.said(&session)
-    );
-    assert!(editor.said(&session).contains("attached: no"));
+    assert_contains!(editor.said(&session), "the backend answers", "attached: no");
     let names: Vec<String> = editor.updates(&session)[0]["availableCommands"]
         .as_array()
         .expect("commands")
@@ -80,12 +71,11 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
         last["rawOutput"]["result"].as_str(),
         Some(answer.text().as_str())
     );
-    assert!(
+    assert_contains!(
         last["content"][0]["content"]["text"]
             .as_str()
-            .expect("text")
-            .contains("two"),
-        "{last}"
+            .expect("text"),
+        "two"
     );
     // A failed call is shown as failed.
     let id = setup
@@ -172,7 +162,7 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
         .filter(|u| u["toolCallId"] == *id)
         .collect();
     let text = shown[shown.len() - 1]["content"].to_string();
-    assert!(text.contains("rejected it"), "{text}");
+    assert_contains!(text, "rejected it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -194,11 +184,9 @@ async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_it
     );
     let answer = setup.answer(&id).await;
     assert_eq!(answer.outcome, "cancelled");
-    assert!(
-        answer
-            .text()
-            .contains("the person at the editor, who ended the turn"),
-        "{answer:?}"
+    assert_contains!(
+        answer.text(),
+        "the person at the editor, who ended the turn"
     );
     assert!(!is_alive(&pid));
 }
@@ -229,7 +217,7 @@ async fn two_sessions_each_show_the_calls_of_their_own_conversation() {
         editor.answer(again).await["result"]["stopReason"],
         "end_turn"
     );
-    assert!(editor.said(&one).contains("attached already"));
+    assert_contains!(editor.said(&one), "attached already");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -302,7 +290,7 @@ async fn an_agent_that_is_told_to_stop_ends_its_turns_and_leaves_no_child() {
         editor.answer(turn).await["result"]["stopReason"],
         "end_turn"
     );
-    assert!(editor.said(&session).contains("The runner stops."));
+    assert_contains!(editor.said(&session), "The runner stops.");
     assert_eq!(editor.end().await.code(), Some(0));
     assert!(!is_alive(&pid));
     assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
@@ -321,11 +309,7 @@ async fn a_device_that_cannot_take_calls_says_so_in_the_turn() {
         editor.answer(turn).await["result"]["stopReason"],
         "end_turn"
     );
-    assert!(
-        editor.said(&session).contains("no backend is set"),
-        "{}",
-        editor.said(&session)
-    );
+    assert_contains!(editor.said(&session), "no backend is set");
     let held = RunningProgram::start(&setup.setting, &["status", "--json"])
         .end()
         .await;

@@ -138,11 +138,7 @@ async fn a_thread_that_is_open_and_not_attached_says_what_waits_and_attaching_as
         editor.said(&session).contains("waits for your approval")
     })
     .await;
-    assert!(
-        editor.said(&session).contains("touch new.txt"),
-        "{}",
-        editor.said(&session)
-    );
+    assert_contains!(editor.said(&session), "touch new.txt");
     assert!(!setup.file("new.txt").exists());
     assert!(editor.requests("session/request_permission").is_empty());
     editor.attach(&session, "attach").await;

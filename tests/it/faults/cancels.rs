@@ -101,10 +101,7 @@ async fn race_cancel(setup: &RunnerFixture, seed: u64, tally: &CancelTally) {
         "seed {seed}: {answer:?}"
     );
     if answer.payload["meta"]["mayHaveRun"] == true {
-        assert!(
-            answer.text().contains("Cancelled: "),
-            "seed {seed}: {answer:?}"
-        );
+        assert_contains!(answer.text(), "Cancelled: "; "seed {seed}");
         tally.killed.fetch_add(1, Ordering::Relaxed);
     } else {
         assert!(

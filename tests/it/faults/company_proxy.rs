@@ -75,11 +75,7 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
     ] {
         let ended = behind.once(&setup, &variables).await;
         assert_eq!(ended.code, Some(code), "{variables:?}: {ended:?}");
-        assert!(
-            !ended.log.contains("hunter2") && !ended.log.contains("swordfish"),
-            "{}",
-            ended.log
-        );
+        assert_lacks!(ended.log, "hunter2", "swordfish");
         assert_eq!(proxy.tunnels(), [""; 0], "{variables:?}");
     }
     for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
@@ -141,10 +137,7 @@ async fn calls_and_the_wake_up_socket_go_through_the_proxy_of_the_configuration(
     );
     let encoded = "bWU6aHVudGVyMg";
     for text in [runner.log(), setup.command(&["--json", "status"]).await.out] {
-        assert!(
-            !text.contains("hunter2") && !text.contains(encoded),
-            "{text}"
-        );
+        assert_lacks!(text, "hunter2", encoded);
     }
     setup.configure(&proxy.url(CREDENTIALS), "none");
     let direct = wait_for_some("an end", async || Some(behind.once(&setup, &[]).await)).await;

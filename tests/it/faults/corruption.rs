@@ -296,10 +296,7 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
             "page {page}: {status}"
         );
         let said = setup.command(&["status", "-v"]).await.out;
-        assert!(
-            said.contains("was damaged and is kept as journal.sqlite3.broken-1"),
-            "{said}"
-        );
+        assert_contains!(said, "was damaged and is kept as journal.sqlite3.broken-1");
     }
 }
 

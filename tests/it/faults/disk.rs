@@ -148,10 +148,7 @@ async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
             .expect("set");
     }
     assert_eq!(ended.code, Some(73), "{ended:?}");
-    assert!(
-        ended.log.contains(state_text),
-        "it names the folder that cannot be written: {ended:?}"
-    );
+    assert_contains!(ended.log, state_text; "it names the folder that cannot be written");
     assert!(setup.caller.result(&id).await.is_none());
     assert_eq!(setup.read("effects"), "");
     // The same home, writable again.
@@ -226,10 +223,7 @@ async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
         .end()
         .await
         .out;
-    assert!(
-        said.contains("The disk is nearly full: no new call starts"),
-        "{said}"
-    );
+    assert_contains!(said, "The disk is nearly full: no new call starts");
     assert_eq!(cramped.stage.read("effects"), "");
     cramped.disk.empty();
     assert_eq!(cramped.stage.answer(&id).await.outcome, "ok");
@@ -305,11 +299,11 @@ async fn f18_output_that_fills_the_disk_is_cut_at_that_byte_and_its_command_goes
         .await;
     assert_eq!(answer.outcome, "ok", "{answer:?}");
     let text = answer.text();
-    assert!(text.contains("the end of it"), "it was not killed: {text}");
+    assert_contains!(text, "the end of it"; "it was not killed");
     let warnings = answer.payload["meta"]["warnings"].to_string();
-    assert!(
-        warnings.contains("the disk is full, the rest of the output is not kept"),
-        "{warnings}"
+    assert_contains!(
+        warnings,
+        "the disk is full, the rest of the output is not kept"
     );
     assert_eq!(cramped.stage.read("effects"), "ran\n");
     let kept: u64 = file_sizes(&cramped.setting.home.join("state/outputs"))

@@ -120,7 +120,7 @@ async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered()
     runner
         .logs("a second request under a known id was not run")
         .await;
-    assert!(runner.log().contains(&id), "the log names it");
+    assert_contains!(runner.log(), &id; "the log names it");
     expect_audit_row(&setup, &id, "conflict").await;
     setup.caller.call_and_wait(ToolCall::bash("true")).await;
     assert_eq!(setup.read("effects"), "first\n");

@@ -73,9 +73,9 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
         .await;
     is_told(&setup, true).await;
     let shown = setup.command(&["status"]).await.out;
-    assert!(
-        shown.contains("Attention    Another process with this device's identity is running"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "Attention    Another process with this device's identity is running"
     );
     assert_eq!(
         RunningProgram::start(&copy, &["resume"]).end().await.code,
@@ -109,7 +109,7 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
         setup.caller.health().await["degraded"],
         serde_json::json!(["paused"])
     );
-    assert!(!again.log().contains("another process"), "{}", again.log());
+    assert_lacks!(again.log(), "another process");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,10 +132,7 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
     for args in [&["run"][..], &["--once"], &["pair", setup.pairing_code()]] {
         let ended = setup.command(args).await;
         assert_eq!(ended.code, Some(77), "{ended:?}");
-        assert!(
-            ended.log.contains("another machine") && ended.log.contains("--new-device"),
-            "{ended:?}"
-        );
+        assert_contains!(ended.log, "another machine", "--new-device");
     }
     assert_eq!(
         std::fs::read_to_string(&file).expect("there"),

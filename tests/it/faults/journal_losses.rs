@@ -42,11 +42,9 @@ async fn a_start_waits_for_a_journal_that_another_process_keeps_locked_and_says_
         if mode == "exclusive" {
             // An exclusive lock keeps readers out too.
             let status = setup.command(&["status"]).await;
-            assert!(
-                status.log.contains(
-                    "another process, such as a backup program, keeps the journal locked"
-                ),
-                "{status:?}"
+            assert_contains!(
+                status.log,
+                "another process, such as a backup program, keeps the journal locked"
             );
         }
         let runner = setup.run();
@@ -90,17 +88,11 @@ async fn a_schema_with_one_changed_byte_is_named_by_doctor_and_repaired_at_the_s
         assert_eq!(changed, 1, "{object}");
         drop(damaged);
         let doctor = setup.command(&["doctor"]).await.out;
-        assert!(
-            doctor.contains("its stored schema differs in") && doctor.contains(object),
-            "{object}: {doctor}"
-        );
+        assert_contains!(doctor, "its stored schema differs in", object);
         let runner = start_and_answer(&setup).await;
-        assert!(runner.log().contains("the journal was damaged"), "{object}");
+        assert_contains!(runner.log(), "the journal was damaged"; "{object}");
         let status = setup.command(&["status"]).await.out;
-        assert!(
-            status.contains("1 requests were carried over, none was lost"),
-            "{object}: {status}"
-        );
+        assert_contains!(status, "1 requests were carried over, none was lost"; "{object}");
         let life = setup.command(&["--json", "history", &id]).await.json();
         assert_eq!(life["request"]["outcome"], "ok", "{object}: {life}");
         runner.terminate();
@@ -128,10 +120,10 @@ async fn a_journal_that_was_cut_emptied_or_removed_is_told_until_the_owner_ackno
         } else {
             "The journal was missing or empty"
         };
-        assert!(runner.log().contains(words), "{loss}");
+        assert_contains!(runner.log(), words; "{loss}");
         for command in [["status"].as_slice(), &["doctor"], &["ack"]] {
             let told = setup.command(command).await;
-            assert!(told.out.contains(words), "{loss}: {command:?}: {told:?}");
+            assert_contains!(told.out, words; "{loss}: {command:?}");
         }
         let status = setup.command(&["--json", "status"]).await.json();
         assert_eq!(status["degraded"], serde_json::json!([]), "{loss}");
@@ -139,7 +131,7 @@ async fn a_journal_that_was_cut_emptied_or_removed_is_told_until_the_owner_ackno
         runner.end().await;
         let runner = start_and_answer(&setup).await;
         let status = setup.command(&["status"]).await.out;
-        assert!(!status.contains(words), "{loss}: told again: {status}");
+        assert_lacks!(status, words; "{loss}: told again");
         runner.terminate();
         runner.end().await;
     }
@@ -172,9 +164,9 @@ async fn a_home_that_was_put_back_from_an_older_copy_is_told() {
     runner.logs(words).await;
     for command in [["status"].as_slice(), &["doctor"], &["ack"]] {
         let told = setup.command(command).await;
-        assert!(told.out.contains(words), "{command:?}: {told:?}");
+        assert_contains!(told.out, words; "{command:?}");
     }
     assert_eq!(setup.read("later"), "ran\n");
     let status = setup.command(&["status"]).await.out;
-    assert!(!status.contains(words), "{status}");
+    assert_lacks!(status, words);
 }

@@ -239,15 +239,13 @@ async fn a_patch_that_cannot_be_finished_is_told_file_by_file() {
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     let told = answer.text();
-    assert!(told.contains("one.txt: written, SHA-256 "), "{told}");
-    assert!(
-        told.contains("two.txt: not done") && told.contains("gone.txt: not done"),
-        "{told}"
+    assert_contains!(
+        told,
+        "one.txt: written, SHA-256 ",
+        "two.txt: not done",
+        "gone.txt: not done"
     );
-    assert!(
-        told.contains("three.txt: holds something else now, SHA-256 "),
-        "{told}"
-    );
+    assert_contains!(told, "three.txt: holds something else now, SHA-256 ");
     let files = answer.payload["meta"]["files"]
         .as_array()
         .expect("the files that changed")
@@ -292,10 +290,7 @@ async fn what_leads_out_of_the_workspace_by_now_is_not_touched() {
     let _runner = setup.run_at(&relay.url);
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
-    assert!(
-        answer.text().contains("outside the workspace"),
-        "{answer:?}"
-    );
+    assert_contains!(answer.text(), "outside the workspace");
     assert_eq!(read_tree(&outside), there);
 }
 
@@ -348,10 +343,7 @@ async fn a_commit_is_made_once_wherever_the_runner_is_killed() {
             ("ok", expected),
             "{point}: {answer:?}"
         );
-        assert!(
-            answer.text().starts_with("Committed "),
-            "{point}: {answer:?}"
-        );
+        assert_starts_with!(answer.text(), "Committed "; "{point}");
         assert_eq!(
             run_git(&setup, &["log", "--format=%s"]),
             "Second\nFirst\n",
@@ -445,7 +437,7 @@ async fn f67_a_read_that_ends_the_runner_each_time_is_parked_and_others_proceed(
     let _runner = setup.run_armed(&setup.setting.url, &points);
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
-    assert!(answer.text().contains("3 times"), "{answer:?}");
+    assert_contains!(answer.text(), "3 times");
     assert_eq!(setup.answer(&other).await.outcome, "ok");
     assert_eq!(
         setup.caller.call_and_wait(read("one")).await.outcome,

@@ -29,7 +29,7 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
         std::fs::metadata(&log).expect("there").permissions().mode() & 0o777,
         0o600
     );
-    assert!(!read().contains('\u{1b}'), "no colours in a file");
+    assert_lacks!(read(), "\u{1b}"; "no colours in a file");
 
     std::fs::rename(&log, logs.join("taken")).expect("renamed");
     assert_eq!(ask().await.outcome, "ok");
@@ -39,7 +39,7 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
     wait_until("a new log", || read().contains("a call was answered")).await;
     let shown = setup.command(&["logs", "-n", "1000"]).await;
     assert_eq!(shown.code, Some(0), "{shown:?}");
-    assert!(shown.out.contains("a call was answered"), "{shown:?}");
+    assert_contains!(shown.out, "a call was answered");
 
     std::fs::remove_file(&log).expect("removed");
     std::os::unix::fs::symlink("/dev/full", &log).expect("a full disk");
@@ -87,7 +87,7 @@ async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
     })
     .await;
     for log in logs() {
-        assert!(!log.contains(value) && !log.contains(&token), "{log}");
+        assert_lacks!(log, value, &token);
         let lines = log.lines().map(serde_json::from_str);
         let lines: Vec<Value> = lines.collect::<Result<_, _>>().expect("JSON on every line");
         let is_answer = |line: &&Value| line["message"] == "a call was answered";
@@ -117,10 +117,8 @@ async fn a_terminal_gets_json_only_from_the_flag() {
         .command(&[&["--log-format", "xml"], &pair[..]].concat())
         .await;
     assert_eq!(refused.code, Some(78), "{refused:?}");
-    assert!(
-        refused
-            .log
-            .contains("--log-format: there is no \"xml\". It must be \"text\" or \"json\""),
-        "{refused:?}"
+    assert_contains!(
+        refused.log,
+        "--log-format: there is no \"xml\". It must be \"text\" or \"json\""
     );
 }

@@ -48,10 +48,7 @@ async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered(
     );
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     let text = answer.text();
-    assert!(
-        text.contains("half of it") && text.contains("stopped with SIGKILL after "),
-        "{text}"
-    );
+    assert_contains!(text, "half of it", "stopped with SIGKILL after ");
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true);
     // The sum of these is the longest time that the stop may take.
     let graces: Duration = StopSequence::for_cancel()
@@ -348,9 +345,6 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
         let answer = setup.answer(id).await;
         let text = answer.text().to_lowercase();
         assert_eq!(answer.outcome, "ok", "{answer:?}");
-        assert!(
-            text.contains("its end") && text.contains("exit code 3"),
-            "{answer:?}"
-        );
+        assert_contains!(text, "its end", "exit code 3"; "{answer:?}");
     }
 }

@@ -144,10 +144,7 @@ async fn f54_w78_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
         assert!((skew - skew_s * 1_000).abs() < 60_000, "{skew}");
         let told = setup.command(&["status"]).await.out;
         let which = if skew_s > 0 { "behind" } else { "ahead of" };
-        assert!(
-            told.contains("clock is") && told.contains(&format!("min {which} the backend's")),
-            "{told}"
-        );
+        assert_contains!(told, "clock is", &format!("min {which} the backend's"));
     }
     let setup = RunnerFixture::new().await;
     setup.once().await;
@@ -196,13 +193,7 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
         .send()
         .await
         .expect("an answer");
-    assert!(
-        taken
-            .text()
-            .await
-            .expect("a text")
-            .contains(r#""granted":true"#)
-    );
+    assert_contains!(taken.text().await.expect("a text"), r#""granted":true"#);
     relay.rule(|_, _| CallFate::Pass);
     runner.logs("the lease of a running call was lost").await;
     setup.write("go", "");

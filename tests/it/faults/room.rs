@@ -38,10 +38,10 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
     for id in &asked {
         let answer = setup.answer(id).await;
         match answer.verdict() {
-            ("ok", _) => assert!(answer.text().contains("the end"), "{answer:?}"),
+            ("ok", _) => assert_contains!(answer.text(), "the end"),
             ("error", "busy") => {
                 refused += 1;
-                assert!(answer.text().contains("Nothing was run"), "{answer:?}");
+                assert_contains!(answer.text(), "Nothing was run");
                 assert_eq!(answer.payload["meta"]["retryable"], true);
             }
             _ => panic!("{answer:?}"),
@@ -118,10 +118,7 @@ async fn f21_without_room_for_a_process_a_command_is_an_error_and_the_runner_liv
             .call_and_wait(ToolCall::bash("echo ran >> ran"))
             .await;
         assert_eq!(answer.verdict(), ("error", "io"), "{answer:?}");
-        assert!(
-            answer.text().contains("no room for another process"),
-            "{answer:?}"
-        );
+        assert_contains!(answer.text(), "no room for another process");
     }
     group.set("pids.max", "max");
     assert_eq!(
@@ -154,10 +151,7 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
         (&json!("oom"), &json!(137)),
         "{answer:?}"
     );
-    assert!(
-        answer.text().contains("begun") && answer.text().contains("killed: oom"),
-        "{answer:?}"
-    );
+    assert_contains!(answer.text(), "begun", "killed: oom");
     // A command that another signal killed does not report a lack of memory.
     let killed = setup
         .caller

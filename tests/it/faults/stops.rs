@@ -74,7 +74,7 @@ async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
             is_finished || answer.verdict() == ("error", "interrupted"),
             "{n}: {answer:?}"
         );
-        assert!(answer.text().contains("half of it"), "{n}: {answer:?}");
+        assert_contains!(answer.text(), "half of it"; "{n}");
     }
 }
 
@@ -102,6 +102,6 @@ async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
     let next = setup.command(&["--once"]).await;
     assert_eq!(next.code, Some(0), "{next:?}");
     // The owner asked for the stop, so it does not count as a crash towards safe mode.
-    assert!(!next.log.contains("ended without a stop"), "{next:?}");
+    assert_lacks!(next.log, "ended without a stop");
     assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
 }

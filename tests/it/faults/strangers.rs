@@ -70,7 +70,7 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
         (&backend["trouble"], &backend["reachable"]),
         (&"intercepted".into(), &false.into())
     );
-    assert!(setup.command(&["status"]).await.out.contains("intercepted"));
+    assert_contains!(setup.command(&["status"]).await.out, "intercepted");
     relay.rule(|_, _| CallFate::Pass);
     assert_eq!(setup.answer(&id).await.outcome, "ok");
     setup.wait_for_state(&id, RequestState::Delivered).await;
@@ -184,7 +184,7 @@ async fn f36_a_redirect_is_not_followed_and_the_token_not_sent() {
         relay.rule(move |_, _| CallFate::say(status, &location, ""));
         let ended = setup.command_at(&relay.url, &["--once"]).await;
         assert_eq!(ended.code, Some(69), "{status}: {ended:?}");
-        assert!(ended.log.contains("redirect"), "{ended:?}");
+        assert_contains!(ended.log, "redirect");
         let came = elsewhere.accept();
         assert!(
             came.is_err_and(|none| none.kind() == std::io::ErrorKind::WouldBlock),
@@ -231,7 +231,7 @@ async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
     })
     .await;
     let words = setup.command_at(&relay.url, &["status"]).await.out;
-    assert!(words.contains("404): check the address"), "{words}");
+    assert_contains!(words, "404): check the address");
     // Once a backend has answered at this address, a 404 means that it is under repair.
     relay.rule(|_, _| CallFate::Pass);
     wait_until("the trouble to be over", || {

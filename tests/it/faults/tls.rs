@@ -129,11 +129,7 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
         let (url, _serving) = start_tls_gate(&setup.setting.url, bad).await;
         let ended = run_once(&setup, &url, &roots).await;
         assert_eq!(ended.code, Some(69), "{what}: {ended:?}");
-        assert!(
-            ended.log.contains("certificate") && ended.log.contains(reason),
-            "{what}: {}",
-            ended.log
-        );
+        assert_contains!(ended.log, "certificate", reason; "{what}");
         assert_eq!(
             setup.faults.calls("events:listForDevice"),
             asked,

@@ -221,13 +221,7 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
             setup.answer("started-bash").await.verdict(),
             ("error", "interrupted")
         );
-        assert!(
-            setup
-                .answer("started-read")
-                .await
-                .text()
-                .contains("it is there")
-        );
+        assert_contains!(setup.answer("started-read").await.text(), "it is there");
         assert_eq!(
             setup.answer("finished-read").await.text(),
             "as the old version recorded it"
@@ -259,9 +253,9 @@ async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
         "{status}"
     );
     let words = setup.command(&["status", "-v"]).await.out;
-    assert!(
-        words.contains("4 requests and 1 result wait until a runner starts with"),
-        "{words}"
+    assert_contains!(
+        words,
+        "4 requests and 1 result wait until a runner starts with"
     );
     dev.stop().await;
     assert_eq!(setup.state("accepted-write"), Some(RequestState::Accepted));
@@ -298,7 +292,7 @@ async fn f61_a_journal_of_a_newer_version_is_refused_and_left_byte_by_byte() {
 
     let ended = setup.run().end().await;
     assert_eq!(ended.code, Some(73), "{ended:?}");
-    assert!(ended.log.contains("newer version"), "{ended:?}");
+    assert_contains!(ended.log, "newer version");
     assert!(
         std::fs::read(&file).expect("reads") == kept[0],
         "the file is as it was"

@@ -29,43 +29,36 @@ async fn read_numbers_lines_and_says_how_to_go_on() {
         )
         .await;
     let shown = reply_text(&reply);
-    assert!(
-        shown.starts_with("f.txt (441 bytes, 50 lines, utf-8, crlf)\n    11\tline 11\n"),
-        "{shown}"
+    assert_starts_with!(
+        shown,
+        "f.txt (441 bytes, 50 lines, utf-8, crlf)\n    11\tline 11\n"
     );
-    assert!(
-        shown.ends_with("    20\tline 20\n\nShowing 11-20 of 50. Continue with offset=21.\n"),
-        "{shown}"
+    assert_ends_with!(
+        shown,
+        "    20\tline 20\n\nShowing 11-20 of 50. Continue with offset=21.\n"
     );
     assert_eq!(reply.meta.sha256.as_deref().map(str::len), Some(64));
 
     let shown = bench
         .read(json!({"file_path": "f.txt", "offset": -2}))
         .await;
-    assert!(
-        shown.contains("    49\tline 49\n    50\tline 50\n\nShowing 49-50 of 50, to the end.\n"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "    49\tline 49\n    50\tline 50\n\nShowing 49-50 of 50, to the end.\n"
     );
     let shown = bench
         .read(json!({"file_path": "f.txt", "offset": 51}))
         .await;
-    assert!(
-        shown.contains("There is no line 51: the file has 50 lines."),
-        "{shown}"
-    );
+    assert_contains!(shown, "There is no line 51: the file has 50 lines.");
     bench.put("empty", "");
-    assert!(
-        bench
-            .read(json!({"file_path": "empty"}))
-            .await
-            .contains("The file is empty.")
+    assert_contains!(
+        bench.read(json!({"file_path": "empty"})).await,
+        "The file is empty."
     );
     bench.put("open", "a\nb");
-    assert!(
-        bench
-            .read(json!({"file_path": "open"}))
-            .await
-            .ends_with("     2\tb\n\nThere is no newline at the end of the file.\n")
+    assert_ends_with!(
+        bench.read(json!({"file_path": "open"})).await,
+        "     2\tb\n\nThere is no newline at the end of the file.\n"
     );
     for args in [
         json!({"file_path": "f.txt", "limit": 0}),
@@ -120,18 +113,18 @@ async fn a_long_line_is_cut_and_read_on_by_column() {
         .collect();
     bench.put("f", format!("short\n{long}\nlast\n"));
     let shown = bench.read(json!({"file_path": "f"})).await;
-    assert!(
-        shown.contains("of this line omitted; it has 10,000 characters"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "of this line omitted; it has 10,000 characters",
+        "     3\tlast\n"
     );
-    assert!(shown.contains("     3\tlast\n"), "{shown}");
-    assert!(
-        shown.contains("\nLine 2 is cut in its middle: offset=2 column=1001 reads it on.\n"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "\nLine 2 is cut in its middle: offset=2 column=1001 reads it on.\n"
     );
     // The note names no line that is not shown.
     let shown = bench.read(json!({"file_path": "f", "limit": 1})).await;
-    assert!(!shown.contains("is cut"), "{shown}");
+    assert_lacks!(shown, "is cut");
     let shown = bench
         .read(json!({"file_path": "f", "offset": 2, "column": 1_001, "max_chars": 2_000}))
         .await;
@@ -140,12 +133,9 @@ async fn a_long_line_is_cut_and_read_on_by_column() {
         long[1_000..].starts_with(&rest) && rest.len() > 1_000,
         "{shown}"
     );
-    assert!(
-        shown.contains(&format!(
-            "Continue with offset=2 column={}.",
-            1_001 + rest.len()
-        )),
-        "{shown}"
+    assert_contains!(
+        shown,
+        &format!("Continue with offset=2 column={}.", 1_001 + rest.len())
     );
     let error = bench
         .refused("Read", json!({"file_path": "f", "offset": 1, "column": 50}))
@@ -169,7 +159,7 @@ async fn read_knows_encodings_and_binary_files() {
         ("utf16", "utf-16le with BOM, lf)\n     1\twörld\n"),
     ] {
         let shown = bench.read(json!({"file_path": name})).await;
-        assert!(shown.contains(expect), "{shown}");
+        assert_contains!(shown, expect);
     }
     assert_eq!(
         bench
@@ -212,13 +202,10 @@ async fn a_missing_file_comes_with_what_may_be_meant() {
     ] {
         let error = bench.refused("Read", json!({"file_path": path})).await;
         assert_eq!(error.stable_code(), ErrorCode::NotFound);
-        assert!(error.model_text().contains(&expect), "{path}: {error}");
+        assert_contains!(error.model_text(), &expect; "{path}");
     }
     let error = bench.refused("read_file", json!({"path": "none"})).await;
-    assert!(
-        error.model_text().starts_with("Error: File not found\n"),
-        "{error}"
-    );
+    assert_starts_with!(error.model_text(), "Error: File not found\n");
 }
 
 // Big files.
@@ -240,28 +227,20 @@ async fn the_ends_of_a_huge_file_are_near() {
         let reply = bench
             .ok("Read", json!({"file_path": name, "offset": -2}))
             .await;
-        assert!(
-            reply_text(&reply).contains("    -2\tlast but one\n    -1\tlast\n"),
-            "{}",
-            reply_text(&reply)
-        );
+        assert_contains!(reply_text(&reply), "    -2\tlast but one\n    -1\tlast\n");
         assert_eq!(reply.meta.sha256, None);
         let shown = bench
             .read(json!({"file_path": name, "offset": 999, "limit": 2}))
             .await;
-        assert!(
-            shown.contains("   999\tfirst line of text\n  1000\tfirst line of text\n"),
-            "{shown}"
+        assert_contains!(
+            shown,
+            "   999\tfirst line of text\n  1000\tfirst line of text\n"
         );
-        assert!(
-            shown.contains("more than") && shown.contains("Continue with offset=1001."),
-            "{shown}"
-        );
+        assert_contains!(shown, "more than", "Continue with offset=1001.");
         let shown = bench
             .read(json!({"file_path": name, "offset": 1_000}))
             .await;
-        assert!(shown.contains("it has more than 64 MB"), "{shown}");
-        assert!(shown.contains("too long to look past"), "{shown}");
+        assert_contains!(shown, "it has more than 64 MB", "too long to look past");
     }
 }
 
@@ -275,28 +254,22 @@ async fn deep_pages_of_a_big_file_are_exact() {
         let shown = bench
             .read(json!({"file_path": "big", "offset": offset, "limit": 2}))
             .await;
-        assert!(shown.contains(total), "{shown}");
+        assert_contains!(shown, total);
         let expect = format!(
             "{offset:>6}\tthis is line number {offset}\n{:>6}\tthis is line number {}\n",
             offset + 1,
             offset + 1
         );
-        assert!(shown.contains(&expect), "{shown}");
+        assert_contains!(shown, &expect);
     }
     let shown = bench.read(json!({"file_path": "big", "offset": -1})).await;
-    assert!(
-        shown.contains("300000\tthis is line number 300000\n"),
-        "{shown}"
-    );
+    assert_contains!(shown, "300000\tthis is line number 300000\n");
     // A change of the file makes the index of its lines useless.
     fs::write(&path, content.replacen("this is", "it became\nthis is", 1)).unwrap();
     let shown = bench
         .read(json!({"file_path": "big", "offset": 150_001, "limit": 1}))
         .await;
-    assert!(
-        shown.contains("150001\tthis is line number 150000\n"),
-        "{shown}"
-    );
+    assert_contains!(shown, "150001\tthis is line number 150000\n");
 }
 
 #[tokio::test]
@@ -314,22 +287,16 @@ async fn lines_between_the_holes_of_a_sparse_file_are_exact() {
     let shown = bench
         .read(json!({"file_path": "sparse", "offset": 200_999, "limit": 2}))
         .await;
-    assert!(
-        shown.contains("200999\tmiddle 199999\n201000\tmiddle 200000\n"),
-        "{shown}"
-    );
+    assert_contains!(shown, "200999\tmiddle 199999\n201000\tmiddle 200000\n");
     let refused = bench
         .read(json!({"file_path": "sparse", "offset": 5_000_000}))
         .await;
-    assert!(refused.contains("301,003 lines"), "{refused}");
+    assert_contains!(refused, "301,003 lines");
     for offset in [301_002, -2] {
         let shown = bench
             .read(json!({"file_path": "sparse", "offset": offset}))
             .await;
-        assert!(
-            shown.contains("301002\tlast but one\n301003\tlast\n"),
-            "{shown}"
-        );
+        assert_contains!(shown, "301002\tlast but one\n301003\tlast\n");
     }
 }
 
@@ -344,11 +311,7 @@ async fn a_file_of_unknown_size_is_read_within_bounds() {
     )
     .await
     .unwrap();
-    assert!(
-        reply_text(&reply).contains("\tName:"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "\tName:");
 }
 
 #[tokio::test]
@@ -374,11 +337,7 @@ async fn a_file_up_to_100_mb_has_its_hash_on_every_page() {
         .ok("Read", json!({"file_path": "over", "limit": 1}))
         .await;
     assert_eq!(reply.meta.sha256, None);
-    assert!(
-        reply_text(&reply).contains("more than 1 line,"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "more than 1 line,");
 }
 
 proptest! {
@@ -399,12 +358,12 @@ proptest! {
                 let args = json!({"file_path": "f", "offset": 2, "column": column, "max_chars": max_chars});
                 let shown = bench.read(args).await;
                 assert!(shown.chars().count() as u64 <= max_chars);
-                assert!(!shown.contains('\r'), "a line's ending is no part of it");
+                assert_lacks!(shown, "\r"; "a line's ending is no part of it");
                 let part = shown.lines().nth(1).unwrap().to_owned();
                 column += part.chars().count();
                 joined.push_str(&part);
                 if !shown.contains(&format!("Continue with offset=2 column={column}.")) {
-                    assert!(shown.contains("of line 2, which ends there."), "{shown}");
+                    assert_contains!(shown, "of line 2, which ends there.");
                     break;
                 }
             }

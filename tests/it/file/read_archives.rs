@@ -21,9 +21,9 @@ async fn a_header_for_the_whole_archive_is_no_entry() {
     archive.resize(archive.len() + 1_024, 0);
     bench.put("a.tar", archive);
     let shown = bench.read(json!({"file_path": "a.tar"})).await;
-    assert!(
-        shown.contains(", 1 entry, 0 bytes unpacked)\n     1\tsrc/main.rs (0 bytes)\n"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        ", 1 entry, 0 bytes unpacked)\n     1\tsrc/main.rs (0 bytes)\n"
     );
 }
 
@@ -47,14 +47,11 @@ async fn all_frames_of_packed_data_are_read() {
     let packed = [skippable, &zstd_frame(first), skippable, &zstd_frame(rest)].concat();
     bench.put("a.tar.zst", packed);
     let shown = bench.read(json!({"file_path": "a.tar.zst"})).await;
-    assert!(
-        shown.contains(", 3 entries, 703 bytes unpacked)\n"),
-        "{shown}"
-    );
+    assert_contains!(shown, ", 3 entries, 703 bytes unpacked)\n");
     let log = [zstd_frame(b"one line\n"), zstd_frame(b"another\n")].concat();
     bench.put("log.zst", log);
     let shown = bench.read(json!({"file_path": "log.zst"})).await;
-    assert!(shown.contains(", 17 bytes unpacked)"), "{shown}");
+    assert_contains!(shown, ", 17 bytes unpacked)");
 }
 
 #[tokio::test]
@@ -70,16 +67,13 @@ async fn an_archive_that_is_cut_off_is_listed_up_to_there() {
             bench.put(name, &bytes[..end + (bytes.len() - make_tar().len()) / 2]);
             let reply = bench.ok("Read", json!({ "file_path": name })).await;
             let shown = reply_text(&reply);
-            assert!(
-                shown.contains("     1\tsrc/\n") && shown.contains("The archive is cut off"),
-                "{name} {end}: {shown}"
-            );
+            assert_contains!(shown, "     1\tsrc/\n", "The archive is cut off"; "{name} {end}");
             assert!(reply.meta.truncated, "{name} {end}: {shown}");
         }
     }
     bench.put("a.tar", make_tar());
     let shown = bench.read(json!({"file_path": "a.tar"})).await;
-    assert!(!shown.contains("cut off"), "{shown}");
+    assert_lacks!(shown, "cut off");
 }
 
 #[tokio::test]
@@ -87,10 +81,10 @@ async fn a_name_that_occurs_twice_is_said() {
     let bench = Bench::new();
     bench.put("a.zip", make_zip(&[("a", 1), ("b", 2), ("a", 3)]));
     let shown = bench.read(json!({"file_path": "a.zip"})).await;
-    assert!(shown.contains("names occur more than once"), "{shown}");
+    assert_contains!(shown, "names occur more than once");
     bench.put("a.zip", make_zip(&[("a", 1), ("b", 2)]));
     let shown = bench.read(json!({"file_path": "a.zip"})).await;
-    assert!(!shown.contains("more than once"), "{shown}");
+    assert_lacks!(shown, "more than once");
 }
 
 #[tokio::test]
@@ -105,10 +99,10 @@ async fn the_names_of_an_archive_are_bounded_by_their_bytes() {
         .ok("Read", json!({"file_path": "a.zip", "limit": 1}))
         .await;
     let shown = reply_text(&reply);
-    assert!(
-        shown.contains(", 2,500 entries, ")
-            && shown.contains("Only the first 2,048 of its names can be shown."),
-        "{shown}"
+    assert_contains!(
+        shown,
+        ", 2,500 entries, ",
+        "Only the first 2,048 of its names can be shown."
     );
     assert!(reply.meta.truncated);
 }

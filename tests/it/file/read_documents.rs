@@ -75,11 +75,9 @@ async fn an_image_comes_whole_with_its_dimensions() {
         );
     }
     bench.put("a.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n");
-    assert!(
-        bench
-            .read(json!({"file_path": "a.svg"}))
-            .await
-            .contains("     1\t<svg ")
+    assert_contains!(
+        bench.read(json!({"file_path": "a.svg"})).await,
+        "     1\t<svg "
     );
 }
 
@@ -102,17 +100,11 @@ async fn a_big_image_says_how_to_see_it() {
         (&value["width"], &value["data"]),
         (&json!(9_000), &Value::Null)
     );
-    assert!(
-        value["note"].as_str().unwrap().contains("magick"),
-        "{value}"
-    );
+    assert_contains!(value["note"].as_str().unwrap(), "magick");
     bench.put("cut.png", b"\x89PNG\r\n\x1a\n\0\0");
     let error = bench.refused("Read", json!({"file_path": "cut.png"})).await;
     assert_eq!(error.stable_code(), ErrorCode::NotText);
-    assert!(
-        error.model_text().contains("dimensions cannot be read"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "dimensions cannot be read");
 }
 
 #[tokio::test]
@@ -134,18 +126,16 @@ async fn an_image_that_is_cut_off_or_damaged_is_refused() {
             bench.put(name, &bytes[..kept]);
             let error = bench.refused("Read", json!({"file_path": name})).await;
             assert_eq!(error.stable_code(), ErrorCode::NotText, "{error}");
-            assert!(error.model_text().contains("is cut off"), "{name}: {error}");
+            assert_contains!(error.model_text(), "is cut off"; "{name}");
         }
     }
     let mut damaged = png;
     damaged[100] ^= 1;
     bench.put("a.png", damaged);
     let error = bench.refused("Read", json!({"file_path": "a.png"})).await;
-    assert!(
-        error
-            .model_text()
-            .contains("its part IDAT at byte 33 has a wrong checksum"),
-        "{error}"
+    assert_contains!(
+        error.model_text(),
+        "its part IDAT at byte 33 has a wrong checksum"
     );
 }
 
@@ -237,15 +227,9 @@ async fn lines_of_a_document_and_entries_of_a_folder_are_shown_as_asked() {
         "",
     ];
     assert_eq!(lines[..4], expect, "{shown}");
-    assert!(
-        shown.contains("Showing lines 2-4. Continue with offset=5."),
-        "{shown}"
-    );
+    assert_contains!(shown, "Showing lines 2-4. Continue with offset=5.");
     let shown = bench.read(json!({"file_path": "a.pdf", "offset": 5})).await;
-    assert!(
-        shown.contains("     6\tsecond 2\n\nShowing lines 5-6, to the end."),
-        "{shown}"
-    );
+    assert_contains!(shown, "     6\tsecond 2\n\nShowing lines 5-6, to the end.");
 
     for n in 0..7 {
         bench.put(&format!("many/f{n}"), "");
@@ -253,22 +237,17 @@ async fn lines_of_a_document_and_entries_of_a_folder_are_shown_as_asked() {
     let shown = bench
         .read(json!({"file_path": "many", "offset": 3, "limit": 2}))
         .await;
-    assert!(
-        shown.contains(
-            "7 entries)\nf2 (0 bytes)\nf3 (0 bytes)\n\nShowing 3-4 of 7. Continue with offset=5."
-        ),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "7 entries)\nf2 (0 bytes)\nf3 (0 bytes)\n\nShowing 3-4 of 7. Continue with offset=5."
     );
     let shown = bench.read(json!({"file_path": "many", "offset": -2})).await;
-    assert!(
-        shown.contains("\nf5 (0 bytes)\nf6 (0 bytes)\n\nShowing 6-7 of 7, to the end."),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "\nf5 (0 bytes)\nf6 (0 bytes)\n\nShowing 6-7 of 7, to the end."
     );
     let shown = bench.read(json!({"file_path": "many", "offset": 9})).await;
-    assert!(
-        shown.contains("There is no entry 9: there are 7."),
-        "{shown}"
-    );
+    assert_contains!(shown, "There is no entry 9: there are 7.");
 }
 
 #[tokio::test]
@@ -285,21 +264,16 @@ async fn a_document_is_read_by_page() {
     bench.put("d.pdf", make_pdf(&contents, PLAIN, &[]));
     let reply = bench.ok("Read", json!({"file_path": "d.pdf"})).await;
     let shown = reply_text(&reply);
-    assert!(
-        shown.contains("(PDF document, ") && shown.contains(", 12 pages)\n"),
-        "{shown}"
+    assert_contains!(shown, "(PDF document, ", ", 12 pages)\n");
+    assert_contains!(
+        shown,
+        "\n--- Page 1 of 12 ---\nThis is page 1\nsecond line café\n"
     );
-    assert!(
-        shown.contains("\n--- Page 1 of 12 ---\nThis is page 1\nsecond line café\n"),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("--- Page 10 of 12 ---") && !shown.contains("page 11\n"),
-        "{shown}"
-    );
-    assert!(
-        shown.ends_with("Showing 10 pages of 12. Continue with pages=\"11-12\".\n"),
-        "{shown}"
+    assert_contains!(shown, "--- Page 10 of 12 ---");
+    assert_lacks!(shown, "page 11\n");
+    assert_ends_with!(
+        shown,
+        "Showing 10 pages of 12. Continue with pages=\"11-12\".\n"
     );
     assert!(reply.meta.truncated);
     let shown = bench
@@ -317,7 +291,7 @@ async fn a_document_is_read_by_page() {
             "--- Page 12 of 12 ---"
         ]
     );
-    assert!(!shown.contains("Continue"), "{shown}");
+    assert_lacks!(shown, "Continue");
     // An answer has whole pages; the next call begins with those that did not fit.
     let shown = bench
         .read(json!({"file_path": "d.pdf", "max_chars": 1_000}))
@@ -335,7 +309,7 @@ async fn a_document_is_read_by_page() {
             .refused("Read", json!({"file_path": "d.pdf", "pages": pages}))
             .await;
         assert_eq!(error.stable_code(), ErrorCode::InvalidArgs);
-        assert!(error.model_text().contains(words), "{error}");
+        assert_contains!(error.model_text(), words);
     }
     bench.put("plain", "text\n");
     let error = bench
@@ -357,8 +331,7 @@ async fn letters_are_what_the_fonts_own_table_says() {
         make_pdf(&[content], font, &[pdf_stream("", table), below]),
     );
     let shown = bench.read(json!({"file_path": "d.pdf"})).await;
-    assert!(shown.contains("\nΑΒΓ\nΓ\u{FFFD}\n"), "{shown}");
-    assert!(shown.contains("stand as U+FFFD"), "{shown}");
+    assert_contains!(shown, "\nΑΒΓ\nΓ\u{FFFD}\n", "stand as U+FFFD");
 }
 
 #[tokio::test]
@@ -366,10 +339,7 @@ async fn scanned_damaged_and_hostile_documents_are_said() {
     let bench = Bench::new();
     bench.put("scan.pdf", make_pdf(&["q 1 0 0 1 0 0 cm Q"], PLAIN, &[]));
     let shown = bench.read(json!({"file_path": "scan.pdf"})).await;
-    assert!(
-        shown.contains("(no text on this page)") && shown.contains("OCR"),
-        "{shown}"
-    );
+    assert_contains!(shown, "(no text on this page)", "OCR");
 
     let whole = make_pdf(&["BT /F1 12 Tf (x) Tj ET"], PLAIN, &[]);
     bench.put("broken.pdf", b"%PDF-1.4\nnothing of a document\n\0\0");
@@ -377,10 +347,7 @@ async fn scanned_damaged_and_hostile_documents_are_said() {
         .refused("Read", json!({"file_path": "broken.pdf"}))
         .await;
     assert_eq!(error.stable_code(), ErrorCode::NotText);
-    assert!(
-        error.model_text().contains("damaged") && error.model_text().contains("pdftotext"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "damaged", "pdftotext");
 
     let trailer = b"/Root 1 0 R >>";
     let at = whole
@@ -398,7 +365,7 @@ async fn scanned_damaged_and_hostile_documents_are_said() {
     let error = bench
         .refused("Read", json!({"file_path": "locked.pdf"}))
         .await;
-    assert!(error.model_text().contains("encrypted"), "{error}");
+    assert_contains!(error.model_text(), "encrypted");
 
     // The end of the file is missing, and the text with it: this is not a scanned page.
     let at = whole
@@ -407,10 +374,8 @@ async fn scanned_damaged_and_hostile_documents_are_said() {
         .unwrap();
     bench.put("cut.pdf", &whole[..at + 30]);
     let shown = bench.read(json!({"file_path": "cut.pdf"})).await;
-    assert!(
-        shown.contains("damaged: its end is missing") && !shown.contains("OCR"),
-        "{shown}"
-    );
+    assert_contains!(shown, "damaged: its end is missing");
+    assert_lacks!(shown, "OCR");
 
     // A document that is cut anywhere gives an answer or an error, and nothing else.
     for cut in (9..whole.len()).step_by(37) {
@@ -431,7 +396,7 @@ async fn a_form_that_draws_itself_comes_to_an_end() {
     );
     let bytes = make_pdf(&[content], PLAIN, &[form]);
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    assert!(text.contains("/Font << /F1 3 0 R >>"));
+    assert_contains!(text, "/Font << /F1 3 0 R >>");
     // This makes the offsets wrong, so the reader must find the objects by itself.
     let needle = b"/Font << /F1 3 0 R >>";
     let at = bytes
@@ -443,7 +408,7 @@ async fn a_form_that_draws_itself_comes_to_an_end() {
     with.extend(&bytes[at..]);
     bench.put("d.pdf", with);
     let shown = bench.read(json!({"file_path": "d.pdf"})).await;
-    assert!(shown.contains("before"), "{shown}");
+    assert_contains!(shown, "before");
 }
 
 // Notebooks.
@@ -462,38 +427,29 @@ async fn a_notebook_is_shown_by_cell_and_read_by_line() {
     });
     bench.put("n.ipynb", notebook.to_string());
     let shown = bench.read(json!({"file_path": "n.ipynb"})).await;
-    assert!(
-        shown.contains("2 cells, python)\n     1\t[cell 1: markdown]\n     2\t# Title\n"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "2 cells, python)\n     1\t[cell 1: markdown]\n     2\t# Title\n"
     );
-    assert!(
-        shown.contains("[... 80 lines of this output more ...]"),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("[display_data: image/png, 2.9 KB, not shown]") && !shown.contains("QUJD"),
-        "{shown}"
-    );
+    assert_contains!(shown, "[... 80 lines of this output more ...]");
+    assert_contains!(shown, "[display_data: image/png, 2.9 KB, not shown]");
+    assert_lacks!(shown, "QUJD");
     let shown = bench
         .read(json!({"file_path": "n.ipynb", "offset": 2, "limit": 2}))
         .await;
-    assert!(
-        shown.contains(")\n     2\t# Title\n     3\twords\n\nShowing 2-3 of "),
-        "{shown}"
+    assert_contains!(
+        shown,
+        ")\n     2\t# Title\n     3\twords\n\nShowing 2-3 of "
     );
-    assert!(shown.contains("Continue with offset=4."), "{shown}");
+    assert_contains!(shown, "Continue with offset=4.");
     let raw = bench
         .read(json!({"file_path": "n.ipynb", "encoding": "utf-8"}))
         .await;
-    assert!(raw.contains("\"cell_type\""), "{raw}");
+    assert_contains!(raw, "\"cell_type\"");
 
     bench.put("broken.ipynb", "{\"cells\": [\n");
     let reply = bench.ok("Read", json!({"file_path": "broken.ipynb"})).await;
-    assert!(
-        reply_text(&reply).contains("     1\t{\"cells\": ["),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "     1\t{\"cells\": [");
     assert!(
         reply
             .meta
@@ -504,11 +460,9 @@ async fn a_notebook_is_shown_by_cell_and_read_by_line() {
         reply.meta
     );
     fs::create_dir(bench.root.join("folder.ipynb")).unwrap();
-    assert!(
-        bench
-            .read(json!({"file_path": "folder.ipynb"}))
-            .await
-            .contains("(folder, ")
+    assert_contains!(
+        bench.read(json!({"file_path": "folder.ipynb"})).await,
+        "(folder, "
     );
 }
 
@@ -589,32 +543,21 @@ async fn an_archive_is_listed_and_never_unpacked() {
         ]),
     );
     let shown = bench.read(json!({"file_path": "a.zip"})).await;
-    assert!(
-        shown.contains("(ZIP archive, ") && shown.contains(", 4 entries, 4 GB unpacked)\n"),
-        "{shown}"
+    assert_contains!(shown, "(ZIP archive, ", ", 4 entries, 4 GB unpacked)\n");
+    assert_contains!(
+        shown,
+        "     1\tdocs/\n     2\tdocs/a.txt (1.2 KB)\n     3\tbomb (3.9 GB)\n"
     );
-    assert!(
-        shown.contains("     1\tdocs/\n     2\tdocs/a.txt (1.2 KB)\n     3\tbomb (3.9 GB)\n"),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("passwd\\u{1b}[2J\\u{202e} (5 bytes)\n"),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("lead out of the folder") && shown.contains("unzip -p"),
-        "{shown}"
-    );
+    assert_contains!(shown, "passwd\\u{1b}[2J\\u{202e} (5 bytes)\n");
+    assert_contains!(shown, "lead out of the folder", "unzip -p");
 
     bench.put(
         "w.docx",
         make_zip(&[("[Content_Types].xml", 5), ("word/document.xml", 10)]),
     );
-    assert!(
-        bench
-            .read(json!({"file_path": "w.docx"}))
-            .await
-            .contains("(Word document (a ZIP archive), ")
+    assert_contains!(
+        bench.read(json!({"file_path": "w.docx"})).await,
+        "(Word document (a ZIP archive), "
     );
 
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -626,15 +569,12 @@ async fn an_archive_is_listed_and_never_unpacked() {
         ("a.tgz", "(tar archive packed with gzip, "),
     ] {
         let shown = bench.read(json!({"file_path": name})).await;
-        assert!(
-            shown.contains(kind) && shown.contains(", 3 entries, 703 bytes unpacked)\n"),
-            "{shown}"
+        assert_contains!(shown, kind, ", 3 entries, 703 bytes unpacked)\n");
+        assert_contains!(
+            shown,
+            "     1\tsrc/\n     2\tsrc/main.rs (700 bytes)\n     3\tnnn"
         );
-        assert!(
-            shown.contains("     1\tsrc/\n     2\tsrc/main.rs (700 bytes)\n     3\tnnn"),
-            "{shown}"
-        );
-        assert!(shown.contains("nnn/deep.txt (3 bytes)\n"), "{shown}");
+        assert_contains!(shown, "nnn/deep.txt (3 bytes)\n");
     }
 }
 
@@ -645,19 +585,18 @@ async fn a_long_archive_is_listed_by_pages() {
     let entries: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();
     bench.put("a.zip", make_zip(&entries));
     let reply = bench.ok("Read", json!({"file_path": "a.zip"})).await;
-    assert!(
-        reply_text(&reply).contains("Showing 1-500 of 1,200. Continue with offset=501."),
-        "{}",
-        reply_text(&reply)
+    assert_contains!(
+        reply_text(&reply),
+        "Showing 1-500 of 1,200. Continue with offset=501."
     );
     assert!(reply.meta.truncated);
     let shown = bench
         .read(json!({"file_path": "a.zip", "offset": 1_001}))
         .await;
-    assert!(
-        shown.contains("  1001\tf1001 (1 byte)\n")
-            && shown.contains("Showing 1001-1200 of 1,200, to the end."),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "  1001\tf1001 (1 byte)\n",
+        "Showing 1001-1200 of 1,200, to the end."
     );
 }
 
@@ -672,30 +611,25 @@ async fn packed_and_damaged_archives_are_bounded_answers() {
     }
     bench.put("bomb.gz", bomb.finish().unwrap());
     let shown = bench.read(json!({"file_path": "bomb.gz"})).await;
-    assert!(
-        shown.contains("more than 64 MB unpacked)") && shown.contains("gzip -dc"),
-        "{shown}"
-    );
+    assert_contains!(shown, "more than 64 MB unpacked)", "gzip -dc");
     let mut log = GzEncoder::new(Vec::new(), Compression::fast());
     log.write_all(b"one line\n").unwrap();
     bench.put("log.gz", log.finish().unwrap());
-    assert!(
-        bench
-            .read(json!({"file_path": "log.gz"}))
-            .await
-            .contains(", 9 bytes unpacked)")
+    assert_contains!(
+        bench.read(json!({"file_path": "log.gz"})).await,
+        ", 9 bytes unpacked)"
     );
 
     let whole = make_zip(&[("a", 1), ("b", 2)]);
     bench.put("cut.zip", &whole[..whole.len() - 30]);
     let error = bench.refused("Read", json!({"file_path": "cut.zip"})).await;
     assert_eq!(error.stable_code(), ErrorCode::NotText);
-    assert!(error.model_text().contains("cannot be listed"), "{error}");
+    assert_contains!(error.model_text(), "cannot be listed");
     let mut bad = make_tar();
     bad[512] ^= 1;
     bench.put("bad.tar", bad);
     let error = bench.refused("Read", json!({"file_path": "bad.tar"})).await;
-    assert!(error.model_text().contains("headers is damaged"), "{error}");
+    assert_contains!(error.model_text(), "headers is damaged");
 }
 
 #[tokio::test]

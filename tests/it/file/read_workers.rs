@@ -64,11 +64,7 @@ async fn a_notebook_without_a_worker_is_shown_as_text() {
         bench.put("a.ipynb", NOTEBOOK);
         let reply = bench.call("Read", json!({"file_path": "a.ipynb"})).await;
         let reply = reply.unwrap_or_else(|error| panic!("{program}: {error}"));
-        assert!(
-            reply_text(&reply).contains("     1\t{\"cells\""),
-            "{}",
-            reply_text(&reply)
-        );
+        assert_contains!(reply_text(&reply), "     1\t{\"cells\"");
         let warnings = &reply.meta.warnings;
         assert!(
             warnings
@@ -88,5 +84,5 @@ async fn a_document_needs_no_folder_for_temporary_files() {
     let bench = bench_with_worker(worker);
     bench.put("a.zip", super::read_documents::make_zip(&[("a", 1)]));
     let shown = bench.read(json!({"file_path": "a.zip"})).await;
-    assert!(shown.contains(", 1 entry, "), "{shown}");
+    assert_contains!(shown, ", 1 entry, ");
 }

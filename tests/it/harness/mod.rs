@@ -6,6 +6,8 @@ pub mod bus;
 pub mod caller;
 pub mod connect_proxy;
 pub mod editor;
+#[macro_use]
+pub mod expect;
 pub mod fake_client;
 pub mod flip;
 pub mod foreign;

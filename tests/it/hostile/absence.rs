@@ -124,15 +124,10 @@ fn without_landlock_and_namespaces_the_level_drops_and_what_executes_is_refused_
         "read_home",
         "change_metadata",
     ] {
-        assert!(
-            level.starts_with("partial:[") && level.contains(open),
-            "{open} is not in {level}"
-        );
+        assert_starts_with!(level, "partial:["; "{open}");
+        assert_contains!(level, open);
     }
-    assert!(
-        !level.contains("tcp") && !level.contains("udp"),
-        "the network must still be confined: {level}"
-    );
+    assert_lacks!(level, "tcp", "udp"; "the network must still be confined");
     for (tool, args) in RUNNING {
         let answer = bare.says(&["call", tool, args]);
         assert_eq!(answer["error"], refusal_text(&level, "none"), "{tool}");
@@ -140,10 +135,7 @@ fn without_landlock_and_namespaces_the_level_drops_and_what_executes_is_refused_
     }
     assert!(!bare.path("work/made").exists());
     let read = bare.says(&["call", "Read", r#"{"file_path":"file"}"#]);
-    assert!(
-        read["result"].to_string().contains("there"),
-        "Read must still work: {read}"
-    );
+    assert_contains!(read["result"].to_string(), "there"; "Read must still work");
     let edit =
         json!({"file_path": "file", "old_string": "there", "new_string": "here"}).to_string();
     bare.says(&["call", "Edit", &edit]);
@@ -199,10 +191,7 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
     let answer = allowed
         .says(&["call", "Bash", r#"{"command":"echo ran; echo x >> ~/rc"}"#])
         .to_string();
-    assert!(
-        answer.contains("ran") && answer.contains("Read-only file system"),
-        "{answer}"
-    );
+    assert_contains!(answer, "ran", "Read-only file system");
     assert!(
         !allowed.path("user/rc").exists(),
         "the file outside must not be written"
@@ -224,7 +213,7 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     let answer = bare
         .says(&["call", "Bash", r#"{"command":"echo ran"}"#])
         .to_string();
-    assert!(answer.contains("ran"), "{answer}");
+    assert_contains!(answer, "ran");
     let off = OtherKernel::new("[sandbox]\nconfine = false\n");
     let answer = off.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     let text = "Nothing was run. The owner requires confinement \"full\" for what runs programs, and it is none here because \
@@ -233,10 +222,10 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     assert_eq!(answer["error"], text);
     let open = OtherKernel::new("[sandbox]\nconfine = false\nrequire = \"none\"\n");
     assert_eq!(open.level(), "none");
-    assert!(
+    assert_contains!(
         open.says(&["call", "Bash", r#"{"command":"echo ran"}"#])
-            .to_string()
-            .contains("ran")
+            .to_string(),
+        "ran"
     );
 }
 

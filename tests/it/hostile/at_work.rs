@@ -58,8 +58,8 @@ async fn a_process_reads_the_limits_of_one_that_it_names_and_sets_none() {
              prlimit --pid $$ --nofile=64",
         )
         .await;
-    assert!(text.starts_with("NOFILE\n2\n"), "{text}");
-    assert!(text.contains("failed to set the NOFILE"), "{text}");
+    assert_starts_with!(text, "NOFILE\n2\n");
+    assert_contains!(text, "failed to set the NOFILE");
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn what_stays_refused_to_a_program_is_told_with_what_to_do_instead() {
     ] {
         let text = setup.bash(command).await;
         let last = text.lines().last().unwrap_or_default();
-        assert!(last.contains(words), "{command}: {text}");
+        assert_contains!(last, words; "{command}: {text}");
     }
     // The proposed commands work.
     let text = setup
@@ -163,11 +163,7 @@ async fn commands_reach_each_other_by_loopback_over_calls() {
         .call(json!({"command": "python3 server.py", "run_in_background": true}))
         .await;
     let begun = begun.expect("it starts");
-    assert!(
-        tools::reply_text(&begun).contains("running"),
-        "{}",
-        tools::reply_text(&begun)
-    );
+    assert_contains!(tools::reply_text(&begun), "running");
     let text = setup
         .bash("until [ -s port ]; do :; done; exec 3<>/dev/tcp/127.0.0.1/$(cat port); cat <&3")
         .await;
@@ -187,10 +183,8 @@ async fn what_the_owner_opens_is_open_and_nothing_beside() {
     let text = setup
         .bash("cat ~/.ssh/id_rsa; cat ~/notes/list; echo x > ~/.ssh/new; echo new > \"$OUT\"/outside/kept")
         .await;
-    assert!(
-        text.starts_with("the-private-key") && !text.contains("a note"),
-        "{text}"
-    );
+    assert_starts_with!(text, "the-private-key");
+    assert_lacks!(text, "a note");
     assert!(!setup.path("user/.ssh/new").exists());
     assert_eq!(setup.read("outside/kept"), "new\n");
 }
@@ -218,7 +212,7 @@ async fn opening_an_application_is_refused_where_it_would_undo_the_confinement()
         .check_app_allowed()
         .expect_err("it is not allowed");
     assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied);
-    assert!(refused.model_text().contains("apps = true"), "{refused}");
+    assert_contains!(refused.model_text(), "apps = true");
 }
 
 #[tokio::test]
@@ -227,10 +221,8 @@ async fn one_file_ends_at_its_limit() {
     let text = setup
         .bash("truncate -s 64G full && echo made; truncate -s 65G over; echo $?; rm -f full")
         .await;
-    assert!(
-        text.starts_with("made") && text.contains("153"),
-        "ended by SIGXFSZ: {text}"
-    );
+    assert_starts_with!(text, "made"; "ended by SIGXFSZ");
+    assert_contains!(text, "153"; "ended by SIGXFSZ");
     assert_eq!(
         setup
             .path("work/over")
@@ -254,19 +246,10 @@ async fn a_command_in_the_background_that_failed_by_it_says_so_wherever_it_is_as
     let told = tools::call_tool(&setup.registry, "KillShell", json!({"shell_id": "sh_1"}))
         .await
         .expect("it is there");
-    assert!(
-        tools::reply_text(&told).contains("had ended already: exit code 1"),
-        "{}",
-        tools::reply_text(&told)
-    );
-    assert!(
-        tools::reply_text(&told)
-            .lines()
-            .last()
-            .expect("a line")
-            .contains(line),
-        "{}",
-        tools::reply_text(&told)
+    assert_contains!(tools::reply_text(&told), "had ended already: exit code 1");
+    assert_contains!(
+        tools::reply_text(&told).lines().last().expect("a line"),
+        line
     );
 }
 
@@ -277,11 +260,7 @@ async fn a_failure_that_confinement_does_not_explain_is_told_as_before() {
         .call(json!({"command": "ls nothing-here"}))
         .await
         .expect("it runs");
-    assert!(
-        !tools::reply_text(&reply).contains("may be because"),
-        "{}",
-        tools::reply_text(&reply)
-    );
+    assert_lacks!(tools::reply_text(&reply), "may be because");
 }
 
 #[tokio::test]
@@ -306,11 +285,8 @@ async fn the_secrets_of_a_command_are_read_by_that_command_alone() {
     let text = setup
         .bash("cat \"$(cat place)\"; cat \"/proc/$(cat pid)/environ\"; ls \"$(dirname \"$(cat place)\")\"")
         .await;
-    assert!(!text.contains("hunter2"), "{text}");
-    assert!(
-        text.contains("Permission denied"),
-        "its environment must not be readable: {text}"
-    );
+    assert_lacks!(text, "hunter2");
+    assert_contains!(text, "Permission denied"; "its environment must not be readable");
     assert_eq!(text.matches("No such file").count(), 2, "{text}");
     assert!(
         std::path::Path::new(setup.read("work/place").trim()).exists(),
@@ -335,10 +311,9 @@ async fn what_the_owner_hides_is_hidden_from_the_next_command_on_once_it_is_ther
     let text = setup
         .bash("cat private/file settings.local plain; ls private")
         .await;
-    assert!(
-        !text.contains("the-token") && text.contains("plain") && !text.contains("\nfile"),
-        "{text}"
-    );
+    assert_lacks!(text, "the-token");
+    assert_contains!(text, "plain");
+    assert_lacks!(text, "\nfile");
 }
 
 #[tokio::test]
@@ -358,10 +333,7 @@ async fn the_users_other_terminals_are_neither_typed_into_nor_read() {
             "echo sudo password: > {name}; cat < {name}; ls /dev/pts"
         ))
         .await;
-    assert!(
-        text.contains("No such file"),
-        "reading the terminal must fail: {text}"
-    );
+    assert_contains!(text, "No such file"; "reading the terminal must fail");
     let is_refusal = |line: &str| line.contains("No such file") || line.contains("Read-only");
     assert!(text.lines().take(2).all(is_refusal), "{text}");
     assert!(
@@ -389,14 +361,14 @@ async fn what_a_command_in_the_background_prints_is_its_own_and_it_opens_its_out
             pipe.display()
         ))
         .await;
-    assert!(text.contains("Exit code 7"), "{text}");
+    assert_contains!(text, "Exit code 7");
     setup.bash("touch go").await;
     let text = wait_for_some("the shell's output", async || {
         let text = setup.shell_status("sh_1").await;
         text.contains("\nown\nby-name").then_some(text)
     })
     .await;
-    assert!(!text.contains("forged"), "{text}");
+    assert_lacks!(text, "forged");
 }
 
 #[tokio::test]
@@ -404,15 +376,13 @@ async fn a_pipeline_without_a_network_is_told_why_though_it_ends_with_0() {
     let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
     let refused = "curl: (6) Could not resolve host: example.com";
     let text = setup.bash(&format!("echo '{refused}' >&2 | head -1")).await;
-    assert!(
-        text.contains("no internet access") && !text.contains("Exit code"),
-        "{text}"
-    );
+    assert_contains!(text, "no internet access");
+    assert_lacks!(text, "Exit code");
     let text = setup.bash(&format!("echo 'a page says {refused}'")).await;
-    assert!(!text.contains("no internet access"), "{text}");
+    assert_lacks!(text, "no internet access");
     let setup = HostileFixture::with_rules(NetworkAccess::Full, |_| {});
     let text = setup.bash(&format!("echo '{refused}' >&2 | head -1")).await;
-    assert!(!text.contains("no internet access"), "{text}");
+    assert_lacks!(text, "no internet access");
 }
 
 #[tokio::test]
@@ -421,9 +391,9 @@ async fn package_managers_do_not_try_again_where_there_is_no_network() {
     let text = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {})
         .bash(ASK)
         .await;
-    assert!(text.contains("npm=0 pip=1 cargo=0"), "{text}");
+    assert_contains!(text, "npm=0 pip=1 cargo=0");
     let text = HostileFixture::with_rules(NetworkAccess::Full, |_| {})
         .bash(ASK)
         .await;
-    assert!(text.contains("npm= pip= cargo="), "{text}");
+    assert_contains!(text, "npm= pip= cargo=");
 }

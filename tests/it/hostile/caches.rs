@@ -84,17 +84,12 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
              echo x > .cargo/bin/tool; echo new > .cache/new; echo jar > .m2/repository/b.jar; cat .cache/new",
         )
         .await;
-    assert!(
-        text.starts_with("indexcachedjar[net]\n\nA Person\n#!/bin/sh\necho tool\n"),
-        "{text}"
+    assert_starts_with!(
+        text,
+        "indexcachedjar[net]\n\nA Person\n#!/bin/sh\necho tool\n"
     );
-    for hidden in ["helper", "credentials", "_logs", "password"] {
-        assert!(!text.contains(hidden), "{hidden} is visible in {text}");
-    }
-    assert!(
-        text.contains("Read-only file system") && text.contains("\nnew"),
-        "{text}"
-    );
+    assert_lacks!(text, "helper", "credentials", "_logs", "password");
+    assert_contains!(text, "Read-only file system", "\nnew");
     assert_eq!(setup.read("user/.cargo/registry/index"), "index");
     assert!(!user.join(".cache/new").exists() && !user.join(".m2/repository/b.jar").exists());
     let text = setup
@@ -159,10 +154,8 @@ async fn what_a_command_removes_is_gone_for_all_conversations_and_the_users_stay
         "ls ~/.npm/_cacache/a | wc -l; ls ~/.npm/_cacache/a/one 2>&1",
     )
     .await;
-    assert!(
-        text.starts_with("401\n") && text.contains("No such file"),
-        "{text}"
-    );
+    assert_starts_with!(text, "401\n");
+    assert_contains!(text, "No such file");
     run_bash(&setup, "one", "rm -rf ~/.npm/_cacache ~/.npm/* 2>/dev/null").await;
     assert_eq!(run_bash(&setup, "two", files).await, "");
     assert_eq!(
@@ -287,10 +280,7 @@ async fn layers_that_a_killed_runners_command_still_uses_are_left_to_it() {
     runner.kill();
     let next = setup.run();
     let read = "cat ~/.npm/_cacache/x ~/.npm/_cacache/mine 2>/dev/null; true";
-    assert!(
-        run_command(&setup, read).await.starts_with("the user's"),
-        "{shell}"
-    );
+    assert_starts_with!(run_command(&setup, read).await, "the user's"; "{shell}");
     run_command(&setup, "echo next > ~/.npm/_cacache/mine").await;
     assert_eq!(
         fs::read_to_string(layer.join("mine")).expect("there"),
@@ -305,11 +295,7 @@ async fn layers_that_a_killed_runners_command_still_uses_are_left_to_it() {
     next.terminate();
     next.end().await;
     let last = setup.run();
-    assert!(
-        run_command(&setup, read)
-            .await
-            .starts_with("the user'sleft")
-    );
+    assert_starts_with!(run_command(&setup, read).await, "the user'sleft");
     drop(last);
 }
 
@@ -350,10 +336,7 @@ async fn in_a_container_the_caches_are_empty_and_status_says_why() {
     .await;
     assert_eq!(text.lines().next(), Some("wrote"), "{text}");
     let text = run_command(&setup, "cat ~/.npm/_cacache/mine").await;
-    assert!(
-        text.starts_with("mine"),
-        "the file of the earlier command: {text}"
-    );
+    assert_starts_with!(text, "mine"; "the file of the earlier command");
     let why = "the runner's home lies on an overlay, as in a container".to_owned();
     let path = ".npm/_cacache".to_owned();
     let in_use = CachesInUse::OfCommands {
@@ -376,12 +359,8 @@ async fn status_says_which_caches_are_shared_and_what_the_home_takes() {
     runner.logs("removed the copies of your caches").await;
     assert!(!setup.setting.home.join("command-home").exists());
     let text = setup.command(&["status", "-v"]).await.out;
-    assert!(text.contains("shared with commands"), "{text}");
-    assert!(text.contains(".npm/_cacache"), "{text}");
-    assert!(
-        text.contains("of it caches and other files of commands"),
-        "{text}"
-    );
+    assert_contains!(text, "shared with commands", ".npm/_cacache");
+    assert_contains!(text, "of it caches and other files of commands");
     let size =
         setup.command(&["--json", "status", "-v"]).await.json()["homeSize"]["total"].as_u64();
     assert!(size.is_some_and(|size| size < 20 << 20), "{size:?}");
@@ -397,11 +376,11 @@ async fn copied_settings_of_an_earlier_version_are_removed_and_status_says_so_on
     assert_eq!(fs::read_to_string(&copy).expect("there"), "");
     let said = "had copied of your settings";
     let text = setup.command(&["status"]).await.out;
-    assert!(text.contains(said), "{text}");
+    assert_contains!(text, said);
     setup.command(&["ack"]).await;
     drop(runner);
     let runner = setup.run();
     published_caches(&setup, &runner).await;
     let text = setup.command(&["status"]).await.out;
-    assert!(!text.contains(said), "{text}");
+    assert_lacks!(text, said);
 }

@@ -180,7 +180,7 @@ fn without_a_view_the_lists_hold_and_this_gets_through() {
     let listed: Vec<PathBuf> = LISTED.iter().map(PathBuf::from).collect();
     assert_eq!(kept, listed, "{answer}");
     let level = bare.says(&["status"])["confinement"].to_string();
-    assert!(level.contains("read_home"), "{level}");
+    assert_contains!(level, "read_home");
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn temporary_files_are_a_conversations_own_and_stay_for_its_next_command()
         );
         let read = format!("cat {at}/{name}");
         assert_eq!(bash("one", &read).await, "kept");
-        assert!(bash("two", &read).await.contains("No such file"), "{at}");
+        assert_contains!(bash("two", &read).await, "No such file"; "{at}");
     }
     let text = bash("one", "mktemp /tmp/x.XXXX >/dev/null && python3 -c 'import multiprocessing as m; m.Pool(2).close(); m.Lock(); print(1)'").await;
     assert_eq!(text, "1");
@@ -293,10 +293,10 @@ async fn commands_reach_the_chosen_ports_of_this_machine_and_no_others() {
     assert_eq!(setup.bash(&ask(open)).await, "ping");
     assert_eq!(setup.bash(&ask(open)).await, "ping", "a second connection");
     let text = setup.bash(&ask(closed)).await;
-    assert!(text.contains("Connection refused"), "{text}");
-    assert!(
-        text.contains(&format!("local_ports = [{closed}]")),
-        "{text}"
+    assert_contains!(
+        text,
+        "Connection refused",
+        &format!("local_ports = [{closed}]")
     );
 }
 
@@ -314,7 +314,7 @@ async fn odd_files_in_the_folders_of_commands_keep_no_later_command_from_running
     let text = setup
         .bash("ls -d ~/.nvm && touch ~/.npm/x ~/.cache/x && echo ran")
         .await;
-    assert!(text.ends_with("ran"), "{text}");
+    assert_ends_with!(text, "ran");
     let conversation = "one";
     let bash = async |command: &str| {
         let mut cx = ToolContext::for_detached_call(RequestId::new());

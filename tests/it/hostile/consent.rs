@@ -45,7 +45,7 @@ fn run_dev(bare: &OtherKernel, typed: &str) -> String {
     let mut first = String::new();
     let mut out = BufReader::new(child.stdout.take().expect("piped"));
     out.read_line(&mut first).expect("readable");
-    assert!(first.starts_with("Backend "), "{first}");
+    assert_starts_with!(first, "Backend ");
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("an id"), Signal::TERM).expect("it runs");
     let deadline = Instant::now() + Duration::from_mins(1);
@@ -69,26 +69,19 @@ fn init_asks_on_a_terminal_and_writes_the_answer() {
     for (typed, line) in [("y\n", "partial"), ("n\n", "full"), ("\n", "full")] {
         let bare = without_namespaces("");
         let shown = run_on_terminal(&bare, &["init", "--force"], typed);
-        for words in [
+        assert_contains!(
+            shown,
             "commands can read the files of your home that are on no list of hidden files",
             "commands can connect to services that act for you",
             "commands can change the permissions and times of your files",
             "commands can write workspace files that run programs later",
             "apparmor_restrict_unprivileged_userns=0",
             "kernel.unprivileged_userns_clone=1",
-            QUESTION,
-        ] {
-            assert!(shown.contains(words), "{words}: {shown}");
-        }
-        assert!(
-            !shown.contains("Linux 6.12"),
-            "a newer kernel must not be proposed: {shown}"
+            QUESTION
         );
+        assert_lacks!(shown, "Linux 6.12"; "a newer kernel must not be proposed");
         let written = config_of(&bare);
-        assert!(
-            written.contains(&format!("\nrequire = \"{line}\"\n")),
-            "{written}"
-        );
+        assert_contains!(written, &format!("\nrequire = \"{line}\"\n"));
         let answer = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
         assert_eq!(answer.get("error").is_none(), line == "partial", "{answer}");
     }
@@ -97,16 +90,16 @@ fn init_asks_on_a_terminal_and_writes_the_answer() {
 #[test]
 fn dev_asks_once_and_a_line_of_the_owners_is_an_answer() {
     let bare = without_namespaces("# mine\n[sandbox]\nnetwork = \"none\"\n");
-    assert!(run_dev(&bare, "y\n").contains(QUESTION));
+    assert_contains!(run_dev(&bare, "y\n"), QUESTION);
     assert_eq!(
         config_of(&bare),
         "# mine\n[sandbox]\nrequire = \"partial\"\nnetwork = \"none\"\n"
     );
-    assert!(!run_dev(&bare, "").contains(QUESTION));
+    assert_lacks!(run_dev(&bare, ""), QUESTION);
     for required in ["full", "none"] {
         let config = format!("[sandbox]\nrequire = \"{required}\"\n");
         let bare = without_namespaces(&config);
-        assert!(!run_dev(&bare, "").contains(QUESTION));
+        assert_lacks!(run_dev(&bare, ""), QUESTION);
         assert_eq!(config_of(&bare), config);
     }
 }
@@ -122,16 +115,14 @@ fn without_a_terminal_and_with_json_nothing_is_asked_and_the_line_is_named() {
         .expect("it runs");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{text}");
-    assert!(
-        !text.contains(QUESTION) && text.contains(line) && text.contains("require = \"partial\""),
-        "{text}"
-    );
+    assert_lacks!(text, QUESTION);
+    assert_contains!(text, line, "require = \"partial\"");
     let shown = run_on_terminal(&bare, &["--json", "init", "--force"], "y\n");
     // The terminal's lines are wrapped.
     let words: Vec<&str> = shown.split_whitespace().collect();
     let is_named = words.join(" ").contains(line);
     assert!(!shown.contains(QUESTION) && is_named, "{shown}");
-    assert!(config_of(&bare).contains("\n#require = \"full\"\n"));
+    assert_contains!(config_of(&bare), "\n#require = \"full\"\n");
 }
 
 #[test]
@@ -140,14 +131,15 @@ fn nothing_is_asked_at_the_full_level_nor_where_partial_would_not_do() {
     let none = OtherKernel::under("without", &["landlock"], "").also_without_namespaces();
     for bare in [full, none] {
         let shown = run_on_terminal(&bare, &["init", "--force"], "y\n");
-        assert!(!shown.contains("require"), "{shown}");
-        assert!(config_of(&bare).contains("\n#require = \"full\"\n"));
+        assert_lacks!(shown, "require");
+        assert_contains!(config_of(&bare), "\n#require = \"full\"\n");
     }
     let older = OtherKernel::under("older_landlock", &["5"], "");
     let shown = run_on_terminal(&older, &["init", "--force"], "y\n");
-    assert!(
-        shown.contains("commands can send signals to the runner") && shown.contains("Linux 6.12"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "commands can send signals to the runner",
+        "Linux 6.12"
     );
-    assert!(!shown.contains("apparmor"), "{shown}");
+    assert_lacks!(shown, "apparmor");
 }

@@ -75,15 +75,12 @@ async fn what_must_not_work_fails_and_says_why_and_what_would_allow_it() {
     if is_here("curl") {
         let runner = SandboxedRunner::new("network = \"loopback\"\n").await;
         let text = runner.bash("curl -sS -m 20 https://example.com").await;
-        assert!(
-            text.contains("curl: (6)") && text.contains("Exit code 6"),
-            "{text}"
-        );
+        assert_contains!(text, "curl: (6)", "Exit code 6");
         for host in ["example.com", "192.0.2.1"] {
             let text = runner.bash(&format!("curl -sS -m 20 https://{host}")).await;
-            assert!(
-                last_line(&text).contains("network = \"full\" under [sandbox] in config.toml"),
-                "{text}"
+            assert_contains!(
+                last_line(&text),
+                "network = \"full\" under [sandbox] in config.toml"
             );
         }
     }
@@ -93,27 +90,21 @@ async fn what_must_not_work_fails_and_says_why_and_what_would_allow_it() {
         for host in ["example.com", "192.0.2.1"] {
             let text = runner.bash(&format!("curl -sS -m 20 https://{host}")).await;
             let change = format!("punie-runner policy allow --host {host}");
-            assert!(
-                text.contains("Exit code 56") && last_line(&text).contains(&change),
-                "{text}"
-            );
+            assert_contains!(text, "Exit code 56");
+            assert_contains!(last_line(&text), &change);
         }
     }
     let text = runner.bash("cat ~/.ssh/id_rsa").await;
-    assert!(
-        !text.contains("the-private-key") && text.contains("No such file"),
-        "{text}"
-    );
+    assert_lacks!(text, "the-private-key");
+    assert_contains!(text, "No such file");
     let setting = format!(
         "read = [\"{}\"] under [sandbox] in config.toml",
         user.join(".ssh/id_rsa").display()
     );
-    assert!(last_line(&text).contains(&setting), "{text}");
+    assert_contains!(last_line(&text), &setting);
     let text = runner.bash("echo x >> ~/.bashrc").await;
-    assert!(
-        text.contains("Read-only file system") && last_line(&text).contains("write = ["),
-        "{text}"
-    );
+    assert_contains!(text, "Read-only file system");
+    assert_contains!(last_line(&text), "write = [");
     assert_eq!(
         std::fs::read_to_string(user.join(".bashrc")).expect("there"),
         "rc\n"
@@ -121,10 +112,8 @@ async fn what_must_not_work_fails_and_says_why_and_what_would_allow_it() {
     let text = runner
         .bash(&format!("kill -9 {}", runner.program.pid()))
         .await;
-    assert!(
-        text.contains("Operation not permitted") && last_line(&text).contains("KillShell"),
-        "{text}"
-    );
+    assert_contains!(text, "Operation not permitted");
+    assert_contains!(last_line(&text), "KillShell");
     assert_eq!(runner.bash("echo still here").await, "still here");
 }
 
@@ -137,7 +126,7 @@ async fn git_commits() {
     let set_up = runner
         .bash("git init -q && git config user.name a && git config user.email a@b")
         .await;
-    assert!(set_up.contains("no output"), "{set_up}");
+    assert_contains!(set_up, "no output");
     // Another command, because the repository's configuration is protected only from the next command on.
     let text = runner
         .bash("echo x > f && git add f && git commit -q -m one && git checkout -q -b topic && git log --format=%s")
@@ -162,10 +151,8 @@ async fn npm_runs_the_tests_of_a_package() {
         ("a.test.js", source),
     ]);
     let text = runner.bash("npm test").await;
-    assert!(
-        text.contains("pass 1") && text.contains("fail 0") && !text.contains("Exit code"),
-        "{text}"
-    );
+    assert_contains!(text, "pass 1", "fail 0");
+    assert_lacks!(text, "Exit code");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,5 +184,5 @@ async fn cargo_builds_and_runs_a_test_that_binds_the_loopback() {
     let text = runner
         .bash(&format!("{path}; cargo test --offline -q --test loopback"))
         .await;
-    assert!(text.contains("1 passed"), "{text}");
+    assert_contains!(text, "1 passed");
 }

@@ -36,10 +36,7 @@ async fn h35_a_file_that_changed_since_it_was_read_is_not_changed() {
     for (tool, args) in calls(&read) {
         let error = bench.refused(tool, args).await;
         assert_eq!(error.stable_code(), ErrorCode::Stale, "{tool}: {error}");
-        assert!(
-            error.model_text().contains("Nothing was"),
-            "{tool}: {error}"
-        );
+        assert_contains!(error.model_text(), "Nothing was"; "{tool}");
     }
     assert_eq!(bench.get("f"), "uno\ntwo\n");
     bench.assert_tidy();
@@ -54,7 +51,7 @@ async fn h35_a_file_that_changed_since_it_was_read_is_not_changed() {
             .expect("a hash");
         let (tool, args) = calls(&now)[n].clone();
         bench.ok(tool, args).await;
-        assert!(bench.get("f").contains('2'), "{tool}");
+        assert_contains!(bench.get("f"), "2"; "{tool}");
     }
 }
 

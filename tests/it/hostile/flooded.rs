@@ -32,10 +32,7 @@ async fn a_flood_of_folders_uncovers_no_repository_and_hides_no_new_one() {
     let new = setup
         .bash("mkdir new && cd new && git init -q && echo x > .git/hooks/pre-push")
         .await;
-    assert!(
-        new.contains(&format!("work/new/.git/hooks/pre-push {APPEARED}")),
-        "{new}"
-    );
+    assert_contains!(new, &format!("work/new/.git/hooks/pre-push {APPEARED}"));
     for folder in ["project", "new"] {
         for command in [
             "echo x >> $D/.git/config",
@@ -106,18 +103,12 @@ async fn a_new_hook_is_told_of_among_any_number_of_examples() {
     let text = setup
         .bash("git init -q p && cd p/.git/hooks && touch $(seq -f %g.sample 1 3000) && echo x > pre-push")
         .await;
-    assert!(
-        text.contains(&format!("work/p/.git/hooks/pre-push {APPEARED}")),
-        "{text}"
-    );
+    assert_contains!(text, &format!("work/p/.git/hooks/pre-push {APPEARED}"));
     let text = setup
         .bash("git init -q q && cd q/.git/hooks && touch $(seq 1 3000)")
         .await;
     assert_eq!(text.matches("work/q/.git/hooks/").count(), 5, "{text}");
-    assert!(
-        text.contains("more protected paths"),
-        "the others must be counted, not named: {text}"
-    );
+    assert_contains!(text, "more protected paths"; "the others must be counted, not named");
 }
 
 #[test]
@@ -132,7 +123,7 @@ fn a_change_of_one_of_very_many_files_is_told_of() {
         fs::write(bare.path(&format!("work/.git/hooks/h{number}")), "hook").expect("written");
     }
     let quiet = bare.says(&["call", "Bash", r#"{"command":"true"}"#]);
-    assert!(!quiet.to_string().contains("was changed"), "{quiet}");
+    assert_lacks!(quiet.to_string(), "was changed");
     for number in [0, 500, 999] {
         let command = format!(r#"{{"command":"echo x >> .git/hooks/h{number}"}}"#);
         let answer = bare.says(&["call", "Bash", &command]);
@@ -177,10 +168,7 @@ fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
         let answer = bash(&format!(
             "chmod 755 {shut}; touch {shut}/made; mv {shut} other; rm -rf other"
         ));
-        assert!(
-            answer.to_string().contains("Read-only file system"),
-            "{shut}: {answer}"
-        );
+        assert_contains!(answer.to_string(), "Read-only file system"; "{shut}");
         let path = user.path("work").join(shut);
         let found = path.symlink_metadata().expect("it is where it was");
         assert_eq!(
@@ -197,7 +185,7 @@ fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
         fs::set_permissions(user.path("work/theirs"), fs::Permissions::from_mode(0o000))
             .expect("the folder is closed");
         let answer = bash("true");
-        assert!(!answer.to_string().contains("looked into"), "{answer}");
+        assert_lacks!(answer.to_string(), "looked into");
     }
 }
 
@@ -218,10 +206,8 @@ async fn a_flood_of_modules_has_them_kept_as_a_whole_and_commands_run_on() {
         .bash("mkdir -p .git/modules/{1..60}/{1..60} && echo made")
         .await;
     let modules = setup.path("work/.git/modules").display().to_string();
-    assert!(
-        text.starts_with("made") && text.contains(&format!("write = [{modules:?}]")),
-        "{text}"
-    );
+    assert_starts_with!(text, "made");
+    assert_contains!(text, &format!("write = [{modules:?}]"));
     for command in [
         "echo x >> .git/modules/a/b/config",
         "echo x > .git/modules/a/b/hooks/pre-commit",

@@ -40,10 +40,7 @@ async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is(
             let ended = setup.command(args).await;
             assert_eq!(ended.code, Some(77), "{place} {loose:o}: {ended:?}");
             let said = format!("{}{}", ended.out, ended.log);
-            assert!(
-                said.contains("chmod") && said.contains(place),
-                "{place} {loose:o}: {said}"
-            );
+            assert_contains!(said, "chmod", place; "{place} {loose:o}");
         }
         assert_eq!(
             file_mode(&path),

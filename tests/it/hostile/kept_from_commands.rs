@@ -61,7 +61,7 @@ pub(super) fn fixture_with_repository(network: NetworkAccess) -> HostileFixture 
 /// Runs a command and checks that it fails.
 pub(super) async fn expect_failure(setup: &HostileFixture, command: &str) {
     let text = setup.bash(&format!("{command} || exit 7")).await;
-    assert!(text.contains("Exit code 7"), "{command}: {text}");
+    assert_contains!(text, "Exit code 7"; "{command}");
 }
 
 #[tokio::test]
@@ -134,10 +134,7 @@ async fn everyday_work_in_a_repository_goes_on() {
         .bash("git init -q odd && git -C odd config core.pager x; echo x > odd/.git/hooks/pre-push")
         .await;
     for path in ["config", "hooks/pre-push"] {
-        assert!(
-            text.contains(&format!("work/odd/.git/{path} ")) && text.contains(APPEARED),
-            "{text}"
-        );
+        assert_contains!(text, &format!("work/odd/.git/{path} "), APPEARED);
     }
     // A plain `mv` can still move the clone.
     assert_eq!(setup.bash("mv clone gone && echo moved").await, "moved");
@@ -168,10 +165,7 @@ async fn what_git_would_write_there_fails_with_the_setting_that_would_allow_it()
         );
     }
     let text = setup.bash("mv .git elsewhere").await;
-    assert!(
-        text.contains("commands may not move or remove") && text.contains("/work/.git\"]"),
-        "{text}"
-    );
+    assert_contains!(text, "commands may not move or remove", "/work/.git\"]");
 }
 
 #[tokio::test]
@@ -315,7 +309,7 @@ async fn what_appears_is_told_of_in_the_text_and_beside_it_once() {
         .await
         .expect("it ends");
     let text = tools::reply_text(&stopped);
-    assert!(text.contains(".mcp.json appeared"), "{text}");
+    assert_contains!(text, ".mcp.json appeared");
 }
 
 #[tokio::test]
@@ -337,10 +331,7 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     let level = "partial:[write_protected,reach_daemons,read_home,change_metadata]";
     let refused = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     let text = refused["error"].as_str().unwrap_or_default();
-    assert!(
-        text.contains(level) && text.contains("require = \"partial\" under [sandbox]"),
-        "{refused}"
-    );
+    assert_contains!(text, level, "require = \"partial\" under [sandbox]"; "{refused}");
     let bare = OtherKernel::under(
         "without",
         &["namespaces"],
@@ -369,10 +360,7 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
         r#"{"command":"git config core.pager x; echo x > .git/hooks/pre-commit"}"#,
     ]);
     let warnings = answer["meta"]["warnings"].to_string();
-    assert!(
-        warnings.contains("/work/.git/config was changed while a command ran"),
-        "{answer}"
-    );
+    assert_contains!(warnings, "/work/.git/config was changed while a command ran"; "{answer}");
     assert!(
         warnings.contains("/work/.git/hooks/pre-commit appeared while a command ran"),
         "{answer}"
@@ -417,10 +405,8 @@ fn a_link_in_what_commands_may_write_beside_leads_no_other_grant_anywhere() {
     let answer = bare
         .says(&["call", "Bash", &json!({"command": command}).to_string()])
         .to_string();
-    assert!(
-        answer.contains("tried") && !answer.contains("the-key"),
-        "{answer}"
-    );
+    assert_contains!(answer, "tried");
+    assert_lacks!(answer, "the-key");
     assert!(
         user.join("data/made").exists(),
         "the granted folder must be writable"

@@ -45,10 +45,7 @@ async fn leads_out(bench: &Bench, path: &str) {
             ErrorCode::OutsideWorkspace,
             "{tool} {path}: {error}"
         );
-        assert!(
-            !error.model_text().contains("secret"),
-            "{tool} {path}: {error}"
-        );
+        assert_lacks!(error.model_text(), "secret"; "{tool} {path}");
     }
     assert_eq!(
         fs::read_to_string(bench.outside.join("f")).unwrap(),
@@ -82,12 +79,7 @@ async fn h01_a_path_that_begins_above_is_refused() {
     leads_out(&bench, "../root-evil/f").await;
     leads_out(&bench, "../x").await;
     let error = bench.refused("read_file", json!({"path": "../x"})).await;
-    assert!(
-        error
-            .model_text()
-            .starts_with("Error: Security violation\n"),
-        "{error}"
-    );
+    assert_starts_with!(error.model_text(), "Error: Security violation\n");
 }
 
 #[tokio::test]
@@ -112,10 +104,7 @@ async fn h04_a_sibling_whose_name_begins_alike_is_refused() {
         bench.root.to_str().unwrap(),
         bench.outside.to_str().unwrap(),
     );
-    assert!(
-        sibling.starts_with(root),
-        "the sibling's name must begin with the workspace's name"
-    );
+    assert_starts_with!(sibling, root; "the sibling's name must begin with the workspace's name");
     leads_out(&bench, &format!("{sibling}/f")).await;
     leads_out(&bench, &format!("{root}-evil/../root-evil/f")).await;
 }
@@ -132,7 +121,7 @@ async fn h05_a_path_that_climbs_more_often_than_it_descends_is_refused() {
 async fn stays_inside(bench: &Bench, path: &str, place: &str) {
     bench.put(place, "here\n");
     let shown = bench.read(json!({"file_path": path})).await;
-    assert!(shown.contains("     1\there\n"), "{path}: {shown}");
+    assert_contains!(shown, "     1\there\n"; "{path}");
     bench
         .ok(
             "Edit",
@@ -174,10 +163,7 @@ async fn h08_a_link_to_an_absolute_path_outside_is_refused_and_named() {
         leads_out(&bench, path).await;
     }
     let error = bench.refused("Read", json!({"file_path": "abs/f"})).await;
-    assert!(
-        error.model_text().contains("root/abs") && error.model_text().contains("root-evil"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "root/abs", "root-evil");
 }
 
 #[tokio::test]

@@ -237,7 +237,7 @@ async fn planted_code_does_not_run(command: &str) {
         wait_until("the attack is done", || planted.exists()).await;
         if !guarded.yard.path("work/refused").exists() {
             let notice = guarded.told(attack.told).await;
-            assert!(notice.text.contains("while a command ran"), "{notice:?}");
+            assert_contains!(notice.text, "while a command ran");
         }
         let ran = guarded.owner("", attack.owner);
         assert!(!guarded.is_marked(), "{}: {said} {ran:?}", attack.told);
@@ -271,7 +271,7 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     assert!(configured.status.success(), "{configured:?}");
     // While a command runs, a new key that runs a program counts as the command's change.
     let notice = guarded.told(".git/config").await;
-    assert!(notice.text.contains("were taken out"), "{notice:?}");
+    assert_contains!(notice.text, "were taken out");
     wait_until("the key to be taken out", || {
         let text = guarded.yard.read("work/.git/config");
         text.contains("description = mine") && !text.contains("fsmonitor")
@@ -292,7 +292,7 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     let again = json!({"command": "echo x > .mcp.json"});
     guarded.yard.call(again).await.expect("it runs");
     guarded.told("work/.mcp.json").await;
-    assert!(guarded.yard.read("work/.git/config").contains("fsmonitor"));
+    assert_contains!(guarded.yard.read("work/.git/config"), "fsmonitor");
     assert_eq!(guarded.yard.read("work/.vscode/settings.json"), "mine");
     assert_eq!(guarded.yard.read("work/.vscode/tasks.json"), "{\"a\": 1}");
     let end = json!({"shell_id": "sh_1"});
@@ -332,10 +332,7 @@ async fn a_file_that_the_owners_git_replaces_is_covered_again_and_the_command_go
     .await;
     assert_eq!(guarded.yard.read("work/result"), "refused\n");
     let text = guarded.yard.read("work/.git/config");
-    assert!(
-        text.contains("description = ours") && text.contains("example.com"),
-        "{text}"
-    );
+    assert_contains!(text, "description = ours", "example.com");
     assert!(guarded.switches.list_notices().is_empty());
     let end = json!({"shell_id": "sh_1"});
     tools::call_tool(&guarded.yard.registry, "KillShell", end)
@@ -372,7 +369,7 @@ async fn what_a_command_writes_that_waits_for_the_owners_git_is_put_back() {
             let end = json!({"shell_id": format!("sh_{round}")});
             let _ = tools::call_tool(&guarded.yard.registry, "KillShell", end).await;
             let text = guarded.yard.read("work/.git/config");
-            assert!(!text.contains("fsmonitor"), "{text}");
+            assert_lacks!(text, "fsmonitor");
         }
     }
 }
@@ -490,7 +487,7 @@ async fn ordinary_work_with_git_is_not_told() {
         "rm -rf other/a/b/c; git worktree list",
     ] {
         let text = guarded.yard.bash(&format!("{identity}{command}; echo done")).await;
-        assert!(text.contains("done"), "{command}: {text}");
+        assert_contains!(text, "done"; "{command}");
     }
     // The guard reports this repository only after it has walked through the whole workspace.
     let command =
@@ -539,10 +536,7 @@ async fn file_tools_make_no_repository_and_write_none() {
         let error = bench
             .refused("Write", json!({"file_path": path, "content": "x"}))
             .await;
-        assert!(
-            error.model_text().contains("protected-path"),
-            "{path}: {error}"
-        );
+        assert_contains!(error.model_text(), "protected-path"; "{path}");
     }
     for path in [".git/info/exclude", "HEAD", "objects/x", "config"] {
         bench
@@ -552,10 +546,7 @@ async fn file_tools_make_no_repository_and_write_none() {
     let error = bench
         .refused("Write", json!({"file_path": "refs/x", "content": "x"}))
         .await;
-    assert!(
-        error.model_text().contains("takes a folder with HEAD"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "takes a folder with HEAD");
     let patch = "*** Begin Patch\n*** Add File: a/HEAD\n+x\n*** Add File: a/objects/x\n+x\n*** Add File: a/refs/x\n+x\n*** End Patch";
     bench.refused("ApplyPatch", json!({"patch": patch})).await;
     assert!(!bench.root.join("a/refs/x").exists() && !bench.root.join("refs").exists());
@@ -577,7 +568,7 @@ fn the_owner_is_told_by_the_program_until_it_is_acknowledged() {
     assert!(!commondir.exists());
     let status = bare.says(&["status"]);
     let words = |status: &Value| status["degraded"].to_string();
-    assert!(words(&status).contains("protected_paths"), "{status}");
+    assert_contains!(words(&status), "protected_paths");
     let request = status["protectedPathChanges"][0]["request"]
         .as_str()
         .expect("an entry")
@@ -587,5 +578,5 @@ fn the_owner_is_told_by_the_program_until_it_is_acknowledged() {
     let undone = bare.says(&["undo", &request]);
     assert!(undone["undone"] == true && commondir.exists(), "{undone}");
     assert_eq!(bare.says(&["ack"])["request"], request.as_str());
-    assert!(!words(&bare.says(&["status"])).contains("protected_paths"));
+    assert_lacks!(words(&bare.says(&["status"])), "protected_paths");
 }

@@ -97,7 +97,7 @@ fn h53_a_fork_bomb_of_an_ordinary_user_ends_at_the_limit_and_the_next_command_ru
     let after = user
         .says(&["call", "Bash", r#"{"command":"./bomb 100"}"#])
         .to_string();
-    assert!(after.contains("100 out"), "{after}");
+    assert_contains!(after, "100 out");
 }
 
 #[tokio::test]

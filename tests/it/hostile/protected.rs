@@ -39,10 +39,7 @@ async fn never_written(bench: &Bench, path: &str) {
             ErrorCode::PolicyDenied,
             "{tool} {path:?}: {error}"
         );
-        assert!(
-            error.model_text().contains("protected-path"),
-            "{tool} {path:?}: {error}"
-        );
+        assert_contains!(error.model_text(), "protected-path"; "{tool} {path:?}");
     }
     assert_eq!(bench.tree(), before, "{path:?}");
 }
@@ -220,15 +217,13 @@ fn h40_a_mounted_folder_belongs_to_the_workspace_and_a_mounted_file_is_not_repla
     let told = told.output().expect("it runs");
     let text = String::from_utf8_lossy(&told.stdout);
     assert!(told.status.success(), "{told:?}");
-    assert!(text.contains("there: made changed\n"), "{text}");
-    assert!(
-        text.contains("\tchanged\n") && text.contains("mounted/new\n"),
-        "{text}"
+    assert_contains!(
+        text,
+        "there: made changed\n",
+        "\tchanged\n",
+        "mounted/new\n"
     );
-    assert!(
-        text.contains("in use by another program") && text.contains("bound: kept kept\n"),
-        "{text}"
-    );
+    assert_contains!(text, "in use by another program", "bound: kept kept\n");
     assert!(
         text.contains("outside_workspace") || text.contains("outside the workspace"),
         "{text}"

@@ -27,7 +27,7 @@ async fn refused_by_the_device(setup: &RunnerFixture, calls: &[(&str, &str)]) {
             ("error", "invalid_args"),
             "{args:.80}: {answer:?}"
         );
-        assert!(answer.text().contains(words), "{args:.80}: {answer:?}");
+        assert_contains!(answer.text(), words; "{args:.80}");
         assert!(
             answer.text().len() < 2_000,
             "a refusal must not repeat a long text: {args:.80}"
@@ -136,7 +136,7 @@ async fn h91_a_key_that_is_there_twice_is_refused() {
         r#"{"path":"events:head","path":"events:cancel","args":{},"format":"json"}"#.to_owned(),
     ] {
         let (_, said) = said_by_the_backend(&setup, body).await;
-        assert!(said.contains("duplicate field"), "{said}");
+        assert_contains!(said, "duplicate field");
     }
     refused_by_the_device(
         &setup,
@@ -243,7 +243,7 @@ async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_mean
                 ("error", "unknown_tool"),
                 "{tool}: {answer:?}"
             );
-            assert!(answer.text().contains(words), "{tool}: {answer:?}");
+            assert_contains!(answer.text(), words; "{tool}");
         }
     }
     let (_, said) = said_by_the_backend(
@@ -251,7 +251,7 @@ async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_mean
         call_with(r#"{"callerToken":"x","requestId":"a","force":true}"#),
     )
     .await;
-    assert!(said.contains("unknown field"), "{said}");
+    assert_contains!(said, "unknown field");
     refused_by_the_device(
         &setup,
         &[
@@ -312,7 +312,7 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
         let call =
             json!({"path": "events:appendRequest", "format": "json", "args": args}).to_string();
         let (_, said) = said_by_the_backend(&setup, call).await;
-        assert!(said.contains("\"status\":\"error\""), "{id:?}: {said}");
+        assert_contains!(said, "\"status\":\"error\""; "{id:?}");
     }
     // A backend offers such requests to the device all the same.
     let relay = Relay::before(&setup.setting.url).await;
@@ -379,7 +379,7 @@ async fn h95_an_id_that_is_a_path_names_no_file_where_any_text_is_an_id() {
         let said = line
             .done(id, "run_command", &json!({"command": "seq 20000"}))
             .await;
-        assert!(said.contains("20000"), "{id:?}");
+        assert_contains!(said, "20000"; "{id:?}");
     }
     wait_until("the stored outputs", || {
         std::fs::read_dir(worker.setting.home.join("state/outputs")).is_ok()

@@ -63,31 +63,21 @@ async fn h41_a_private_key_is_not_read_and_the_answer_says_what_would_show_it() 
     let text = setup
         .bash("cat ~/.ssh/id_rsa; ls ~/.ssh; cat ~/notes/list; ls -A ~")
         .await;
-    for secret in ["the-private-key", "\nid_rsa", "a note", ".netrc"] {
-        assert!(!text.contains(secret), "{secret}: {text}");
-    }
+    assert_lacks!(text, "the-private-key", "\nid_rsa", "a note", ".netrc");
     let text = setup.bash("cat ~/.ssh/id_rsa").await;
-    assert!(
-        text.contains("read = [") && text.contains("under [sandbox]"),
-        "{text}"
-    );
+    assert_contains!(text, "read = [", "under [sandbox]");
     let text = setup
         .bash("cat \"$OUT\"/punie/keys/*; ls \"$OUT\"/punie; cat \"$OUT\"/punie/config.toml")
         .await;
-    assert!(
-        text.contains("No such file") && !text.contains("keys\n"),
-        "the runner's home must be hidden: {text}"
-    );
+    assert_contains!(text, "No such file"; "the runner's home must be hidden");
+    assert_lacks!(text, "keys\n"; "the runner's home must be hidden");
 }
 
 #[tokio::test]
 async fn h42_a_shells_start_up_file_is_not_added_to() {
     let setup = HostileFixture::new();
     let text = setup.bash("echo x >> ~/.bashrc").await;
-    assert!(
-        text.contains("Read-only file system") && text.contains("write = ["),
-        "{text}"
-    );
+    assert_contains!(text, "Read-only file system", "write = [");
     assert_eq!(setup.read("user/.bashrc"), "rc");
 }
 
@@ -242,10 +232,8 @@ async fn h47_terminals_and_agents_beside_a_workspace_for_a_while_are_not_reached
         daemon.set_nonblocking(true).expect("set");
         assert!(daemon.accept().is_err() && told != "path out", "{told}");
     }
-    assert!(
-        text.contains("No such file") && text.ends_with("own"),
-        "{text}"
-    );
+    assert_contains!(text, "No such file");
+    assert_ends_with!(text, "own");
 }
 
 #[tokio::test]
@@ -322,12 +310,12 @@ async fn h49_neither_the_runner_nor_anybody_else_is_signalled() {
     let limited = setup
         .bash(&format!("prlimit --pid {} --nofile=1:1", stranger.0.id()))
         .await;
-    assert!(limited.contains("Operation not permitted"), "{limited}");
+    assert_contains!(limited, "Operation not permitted");
     let text = setup
         .bash(&format!("kill -0 {}; kill -0 $PPID", std::process::id()))
         .await;
     assert_eq!(text.matches("Operation not permitted").count(), 2, "{text}");
-    assert!(text.contains("KillShell"), "{text}");
+    assert_contains!(text, "KillShell");
     // This signals all processes at once. The shell outside would write a line if it received the signal.
     let heard = setup.path("outside/heard");
     let listening = format!(
@@ -371,8 +359,8 @@ async fn h50_the_runners_memory_and_environment_are_not_read_and_it_is_not_trace
         );
     }
     let traced = setup.escape(&format!("ptrace {runner}")).await;
-    assert!(traced.starts_with("ptrace EPERM\n"), "{traced}");
-    assert!(traced.contains("cannot trace processes"), "{traced}");
+    assert_starts_with!(traced, "ptrace EPERM\n");
+    assert_contains!(traced, "cannot trace processes");
 }
 
 #[tokio::test]
@@ -385,12 +373,9 @@ async fn h51_no_namespace_no_mount_and_no_right_that_a_program_brings() {
     let text = setup
         .bash("grep -E '^(NoNewPrivs|CapEff|CapPrm):' /proc/self/status | tr -s '\\t ' ' '; unshare -rm true")
         .await;
-    assert!(
-        text.contains("NoNewPrivs: 1"),
-        "set-user-ID programs must gain no rights: {text}"
-    );
+    assert_contains!(text, "NoNewPrivs: 1"; "set-user-ID programs must gain no rights");
     assert_eq!(text.matches(" 0000000000000000").count(), 2, "{text}");
-    assert!(text.contains("Operation not permitted"), "{text}");
+    assert_contains!(text, "Operation not permitted");
 }
 
 #[tokio::test]
@@ -426,10 +411,8 @@ async fn h53_each_command_is_counted_in_a_user_namespace_of_its_own() {
     let user = rustix::process::geteuid().as_raw();
     let rest = format!("\n {user} {user} 1\n{user}");
     for text in [&one, &other] {
-        assert!(
-            text.starts_with("user:[") && text.ends_with(&rest),
-            "{text}"
-        );
+        assert_starts_with!(text, "user:[");
+        assert_ends_with!(text, &rest);
     }
     assert_ne!(one, other);
 }
@@ -502,7 +485,7 @@ async fn h58_a_program_of_the_workspaces_in_the_place_of_another_is_confined_as_
         "#!/bin/sh\necho ours; echo x > \"$OUT\"/outside/kept\n",
     );
     let text = setup.bash("PATH=.:$PATH; git status").await;
-    assert!(text.starts_with("ours"), "{text}");
+    assert_starts_with!(text, "ours");
     assert_eq!(setup.read("outside/kept"), "kept");
 }
 
@@ -574,5 +557,5 @@ async fn h62_modes_times_and_attributes_outside_stay_and_no_set_id_bit_is_made()
         .bash("cp /bin/bash sh; python3 bits.py; chmod 755 sh; ls -l sh")
         .await;
     assert_eq!(text.matches("Operation not permitted").count(), 4, "{text}");
-    assert!(text.contains("-rwxr-xr-x"), "{text}");
+    assert_contains!(text, "-rwxr-xr-x");
 }

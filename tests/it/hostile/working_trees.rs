@@ -58,7 +58,7 @@ async fn an_agents_working_tree_is_written_and_its_configuration_is_not() {
         // A protected file that appears in a worktree is reported, as in every other folder.
         for name in [".envrc", "a.code-workspace"] {
             let text = setup.bash(&format!("echo x > {tree}/{name}")).await;
-            assert!(text.contains("appeared while a command ran"), "{text}");
+            assert_contains!(text, "appeared while a command ran");
         }
     }
 }
@@ -93,10 +93,7 @@ async fn a_worktree_works_with_a_repository_outside_that_the_owner_lets_git_use(
     let setup = setup.beside();
     let text = setup.bash("git status").await;
     let allow = format!("policy allow --folder {}", main.join(".git").display());
-    assert!(
-        text.contains("not a git repository") && text.contains(&allow),
-        "{text}"
-    );
+    assert_contains!(text, "not a git repository", &allow);
     let opened = vec![main.join(".git").canonicalize().expect("real")];
     setup.confinement.open_repositories(None, opened);
     let text = setup
@@ -139,10 +136,8 @@ async fn a_link_to_a_repository_that_does_not_name_the_worktree_opens_nothing() 
         std::fs::write(setup.path("work/.git"), marker).expect("written");
         let text = setup.bash("git status").await;
         let told = format!("leads to {}, outside of the workspaces", git_dir.display());
-        assert!(
-            text.contains(&told) && !text.contains("policy allow"),
-            "{text}"
-        );
+        assert_contains!(text, &told);
+        assert_lacks!(text, "policy allow");
         // A command must not learn if the repository exists: the text is the same when it is gone.
         std::fs::rename(&main, &gone).expect("moved");
         let without_time = |text: &str| text.replace(char::is_numeric, "");
@@ -180,11 +175,8 @@ async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
             "may not change {0}: git runs what is configured there. The owner can allow it: write = [\"{0}\"]",
             config("alpha")
         );
-        assert!(text.contains(&line), "{command}: {text}");
-        assert!(
-            !text.contains(&config("beta")) && !text.contains(&config("zeta")),
-            "{text}"
-        );
+        assert_contains!(text, &line; "{command}");
+        assert_lacks!(text, &config("beta"), &config("zeta"));
     }
     for (command, folder) in [
         ("cd alpha && git remote add up x", "."),
@@ -200,16 +192,14 @@ async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
         let reply = setup.call(args).await.expect("it runs");
         let text = crate::harness::tools::reply_text(&reply).to_owned();
         let last = text.lines().last().unwrap_or_default().to_owned();
-        assert!(last.contains("does not say which"), "{command}: {text}");
+        assert_contains!(last, "does not say which"; "{command}: {text}");
         for name in ["alpha", "beta", "zeta"] {
-            assert!(last.contains(&config(name)), "{command}: {text}");
+            assert_contains!(last, &config(name); "{command}: {text}");
         }
     }
     let args = json!({"command": "git remote add up x", "working_directory": "zeta"});
     let reply = setup.call(args).await.expect("it runs");
     let text = crate::harness::tools::reply_text(&reply).to_owned();
-    assert!(
-        text.contains(&config("zeta")) && !text.contains(&config("alpha")),
-        "{text}"
-    );
+    assert_contains!(text, &config("zeta"));
+    assert_lacks!(text, &config("alpha"));
 }

@@ -30,10 +30,7 @@ async fn the_person_at_the_client_allows_a_call_by_a_form() {
         let form: Value = serde_json::from_str(&asked[0]).expect("JSON");
         let shown = form["message"].as_str().expect("a text");
         let folder = format!("Folder: {}", user.path("work").display());
-        assert!(
-            shown.contains("command: echo yes > ran") && shown.contains(&folder),
-            "{shown}"
-        );
+        assert_contains!(shown, "command: echo yes > ran", &folder);
         client.closes().await;
     }
 }

@@ -61,13 +61,9 @@ async fn it_has_the_variables_of_the_login_shell_and_none_of_the_client() {
     let shown = client.runs("Bash", json!({"command": "env"})).await;
     let own = std::fs::read(format!("/proc/{}/environ", user.runner())).expect("readable");
     let own = String::from_utf8_lossy(&own).into_owned();
-    assert!(own.contains("FROM_PROFILE=yes"), "{own}");
+    assert_contains!(own, "FROM_PROFILE=yes");
     for text in [shown, own] {
-        assert!(!text.contains("OF_THE_CLIENT"), "{text}");
-        assert!(
-            !text.contains("client.invalid") && !text.contains("/of/the/client"),
-            "{text}"
-        );
+        assert_lacks!(text, "OF_THE_CLIENT", "client.invalid", "/of/the/client");
     }
     client.closes().await;
 }
@@ -99,7 +95,7 @@ async fn a_newer_program_takes_over_when_nothing_runs() {
         second
     };
     let (said, second) = tokio::join!(calling, joining);
-    assert!(said.contains("whole"), "{said}");
+    assert_contains!(said, "whole");
     wait_until("the end of the older one", || !is_alive(&older.to_string())).await;
     for client in [&first, &second] {
         client.runs("Glob", json!({"pattern": "*"})).await;

@@ -80,16 +80,14 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
     assert!(user.path("work/one/made").exists());
     for path in [outside.to_str().expect("text"), "../two/file"] {
         let said = expect_failure(&client, "Read", json!({"file_path": path})).await;
-        assert!(said.contains("outside the workspace"), "{said}");
+        assert_contains!(said, "outside the workspace");
         expect_failure(&client, "Write", json!({"file_path": path, "content": "x"})).await;
     }
     let found = client
         .runs("Grep", json!({"pattern": "of", "output_mode": "content"}))
         .await;
-    assert!(
-        found.contains("of one") && !found.contains("of two"),
-        "{found}"
-    );
+    assert_contains!(found, "of one");
+    assert_lacks!(found, "of two");
     let found = client.runs("Glob", json!({"pattern": "**/*"})).await;
     assert!(found.contains("made") && !found.contains("two"), "{found}");
     expect_failure(&client, "Glob", json!({"pattern": "*", "path": two})).await;
@@ -99,11 +97,8 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
         outside.display()
     );
     let said = result_text(&client.calls("Bash", json!({"command": command})).await);
-    assert!(
-        said.contains("work/one\n") && said.contains("of one"),
-        "{said}"
-    );
-    assert!(!said.contains("of two"), "{said}");
+    assert_contains!(said, "work/one\n", "of one");
+    assert_lacks!(said, "of two");
     let command = format!(
         "echo x > {}; echo x > {}",
         outside.display(),
@@ -116,7 +111,7 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
         json!({"command": "true", "working_directory": two}),
     )
     .await;
-    assert!(said.contains("outside the workspace"), "{said}");
+    assert_contains!(said, "outside the workspace");
     expect_failure(&client, "GitStatus", json!({"path": two})).await;
     let database = json!({"database_path": two.join("db"), "query": "select 1"});
     expect_failure(&client, "SqliteQuery", database).await;
@@ -135,7 +130,7 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
     one.runs("Bash", shell.clone()).await;
     let typed = || json!({"shell_id": "sh_1", "text": "touch typed\n"});
     let said = expect_failure(&two, "WriteShell", typed()).await;
-    assert!(said.contains("There are no background shells"), "{said}");
+    assert_contains!(said, "There are no background shells");
     one.runs("WriteShell", typed()).await;
     wait_until("the typed command", || user.path("work/one/typed").exists()).await;
     let asked = json!({"tool": "Bash", "args": {"command": "echo of the task"}});
@@ -157,10 +152,8 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
             one.runs(tool, json!({})).await,
             two.runs(tool, json!({})).await,
         );
-        assert!(
-            own.contains("sh_1") && of_two.contains("There are no"),
-            "{own} {of_two}"
-        );
+        assert_contains!(own, "sh_1");
+        assert_contains!(of_two, "There are no");
     }
     // A shell of a session with more folders may reach those too, so this session may not type into it.
     let mut shell = shell;
@@ -173,7 +166,7 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
         json!({"shell_id": "sh_2", "text": "x\n"}),
     )
     .await;
-    assert!(said.contains("Nothing was typed"), "{said}");
+    assert_contains!(said, "Nothing was typed");
     user.write(
         "home/skills/counting/SKILL.md",
         "---\nname: Counting\n---\nDo it.\n",
@@ -205,16 +198,14 @@ async fn two_sessions_at_once_each_work_in_their_own_project() {
                 json!({"command": format!("cat file; touch {name}")})
             ),
         );
-        assert!(
-            of_one.contains("of one") && of_two.contains("of two"),
-            "{of_one} {of_two}"
-        );
+        assert_contains!(of_one, "of one");
+        assert_contains!(of_two, "of two");
         for project in ["one", "two"] {
             assert!(user.path("work").join(project).join(&name).exists());
         }
         let both = json!({"command": "cat one/file two/file"});
         let both = whole.runs("Bash", both).await;
-        assert!(both.contains("of one") && both.contains("of two"), "{both}");
+        assert_contains!(both, "of one", "of two");
     }
     for client in [one, two, whole] {
         client.closes().await;
@@ -261,7 +252,7 @@ async fn rules_from_the_owners_workspace_hold_in_a_narrowed_session() {
     );
     let client = connects_in(&user, "work/one", TestClient::default()).await;
     let said = expect_failure(&client, "Read", json!({"file_path": "secret/file"})).await;
-    assert!(said.contains("secrets"), "{said}");
+    assert_contains!(said, "secrets");
     expect_failure(&client, "Bash", json!({"command": "cat x > secret/file"})).await;
     client
         .runs("Read", json!({"file_path": "other/secret"}))
@@ -281,7 +272,7 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
     assert_eq!(asked.len(), 1, "{asked:?}");
     let folder = user.path("other");
     let question = format!("test wants to work in {}", folder.display());
-    assert!(asked[0].contains(&question), "{asked:?}");
+    assert_contains!(asked[0], &question);
     // The answer also holds for a client that cannot show forms.
     let silent = connects_in(&user, "other", TestClient::default()).await;
     silent.runs("Bash", json!({"command": "cat file"})).await;
@@ -291,14 +282,10 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
     assert_eq!(rule["folders"], json!([folder]), "{rules}");
     let name = rule["name"].as_str().expect("a name");
     user.types(&["policy", "revoke", name]).await;
-    assert!(
-        !read_policy(&user).contains("other"),
-        "{}",
-        read_policy(&user)
-    );
+    assert_lacks!(read_policy(&user), "other");
     let said = expect_failure(&silent, "Read", read()).await;
     let allow = format!("policy allow --folder {}", folder.display());
-    assert!(said.contains(&allow), "{said}");
+    assert_contains!(said, &allow);
     // The command that the refusal names allows the folder.
     let shown = folder.to_str().expect("text");
     user.types(&["policy", "allow", "--folder", shown]).await;
@@ -308,7 +295,7 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
     let spaced = connects_in(&user, "an other", TestClient::default()).await;
     let said = expect_failure(&spaced, "Read", read()).await;
     let quoted = format!("--folder '{}'`", user.path("an other").display());
-    assert!(said.contains(&quoted), "{said}");
+    assert_contains!(said, &quoted);
     spaced.closes().await;
 }
 
@@ -324,7 +311,7 @@ async fn a_folder_whose_name_is_no_text_is_refused_with_the_reason() {
     command.current_dir(odd);
     let client = connect_to(command, TestClient::default()).await;
     let said = expect_failure(&client, "Read", json!({"file_path": "file"})).await;
-    assert!(said.contains("session.folders"), "{said}");
+    assert_contains!(said, "session.folders");
     client.closes().await;
 }
 
@@ -336,7 +323,7 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     let client = connects_in(&user, "other", closing.clone()).await;
     for _ in 0..2 {
         let said = expect_failure(&client, "Read", read()).await;
-        assert!(said.contains("policy allow --folder"), "{said}");
+        assert_contains!(said, "policy allow --folder");
     }
     assert_eq!(closing.asked.lock().len(), 2);
     assert_eq!(read_policy(&user), "");
@@ -347,17 +334,14 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     };
     let client = connects_in(&user, "other", without_window).await;
     let said = expect_failure(&client, "Read", read()).await;
-    assert!(said.contains("policy allow --folder"), "{said}");
+    assert_contains!(said, "policy allow --folder");
     client.closes().await;
     // Unattended clients decline by themselves, so a declined form counts for this session only.
     let declining = answering_client(ElicitationAction::Decline, json!({}));
     let client = connects_in(&user, "other", declining.clone()).await;
     for _ in 0..2 {
         let said = expect_failure(&client, "Read", read()).await;
-        assert!(
-            said.contains("declined") && said.contains("policy allow --folder"),
-            "{said}"
-        );
+        assert_contains!(said, "declined", "policy allow --folder");
     }
     assert_eq!(declining.asked.lock().len(), 1);
     assert_eq!(read_policy(&user), "");
@@ -367,10 +351,10 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     let client = connects_in(&user, "other", refusing.clone()).await;
     for _ in 0..2 {
         let said = expect_failure(&client, "Read", read()).await;
-        assert!(said.contains("policy revoke"), "{said}");
+        assert_contains!(said, "policy revoke");
     }
     assert_eq!(refusing.asked.lock().len(), 1);
-    assert!(read_policy(&user).contains("decision = \"deny\""));
+    assert_contains!(read_policy(&user), "decision = \"deny\"");
     client.closes().await;
 }
 
@@ -396,8 +380,8 @@ async fn a_person_at_the_device_answers_for_a_client_without_forms() {
         questions.answer_question(question, &yes).expect("stored");
     };
     let (said, ()) = tokio::join!(calling, answering);
-    assert!(said.contains("of other"), "{said}");
-    assert!(read_policy(&user).contains("decision = \"allow\""));
+    assert_contains!(said, "of other");
+    assert_contains!(read_policy(&user), "decision = \"allow\"");
     client.closes().await;
 }
 
@@ -433,7 +417,7 @@ async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
         let client = connects_in(&user, folder, accept()).await;
         let said =
             expect_failure(&client, "Write", json!({"file_path": "x", "content": "x"})).await;
-        assert!(said.contains(words), "{folder}: {said}");
+        assert_contains!(said, words; "{folder}");
         client.closes().await;
         assert!(!user.path(folder).join("x").exists());
     }

@@ -22,7 +22,7 @@ async fn only_a_client_with_the_token_and_no_web_page_is_served() {
     let ready = lines.next_line().await.expect("read").expect("a line");
     let ready: Value = serde_json::from_str(&ready).expect("JSON");
     let url = ready["url"].as_str().expect("an address");
-    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    assert_starts_with!(url, "http://127.0.0.1:");
     let token_file = ready["tokenFile"].as_str().expect("a file");
     let token = std::fs::read_to_string(token_file).expect("the token");
 

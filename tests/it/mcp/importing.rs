@@ -40,10 +40,7 @@ async fn servers_are_written_and_their_secrets_are_stored() {
         (&said[2]["name"], &said[2]["state"]),
         (&json!("old"), &json!("problem"))
     );
-    assert!(
-        !String::from_utf8_lossy(&output.stdout).contains("very"),
-        "{output:?}"
-    );
+    assert_lacks!(String::from_utf8_lossy(&output.stdout), "very");
     assert_eq!(config(), before, "a dry run changes nothing");
     let output = run(&["mcp", "import", file]).await;
     assert_eq!(
@@ -55,26 +52,19 @@ async fn servers_are_written_and_their_secrets_are_stored() {
 
     run(&["mcp", "import", file, "--yes"]).await;
     let after = config();
-    assert!(
-        after.starts_with("# mine\n[limits]\nreads = 4 # few\n"),
-        "{after}"
-    );
-    for words in [
+    assert_starts_with!(after, "# mine\n[limits]\nreads = 4 # few\n");
+    assert_contains!(
+        after,
         "[mcp.servers.github]",
         "${secret:mcp.github.GITHUB_TOKEN}",
         "[mcp.servers.web]",
-        "\"MODE\" = \"x\"",
-    ] {
-        assert!(after.contains(words), "{after}");
-    }
-    assert!(!after.contains("very"), "{after}");
-    let secrets = user.types(&["--json", "secrets"]).await;
-    assert!(secrets.contains("mcp.web.Authorization"), "{secrets}");
-    let again = run(&["mcp", "import", file, "--yes"]).await;
-    assert!(
-        String::from_utf8_lossy(&again.stderr).contains("already"),
-        "{again:?}"
+        "\"MODE\" = \"x\""
     );
+    assert_lacks!(after, "very");
+    let secrets = user.types(&["--json", "secrets"]).await;
+    assert_contains!(secrets, "mcp.web.Authorization");
+    let again = run(&["mcp", "import", file, "--yes"]).await;
+    assert_contains!(String::from_utf8_lossy(&again.stderr), "already");
     assert_eq!(config(), after);
 }
 
@@ -92,9 +82,6 @@ async fn a_file_that_names_no_servers_is_refused() {
             .await;
         let output = output.expect("started");
         assert!(!output.status.success());
-        assert!(
-            String::from_utf8_lossy(&output.stderr).contains(words),
-            "{output:?}"
-        );
+        assert_contains!(String::from_utf8_lossy(&output.stderr), words);
     }
 }

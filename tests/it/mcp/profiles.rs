@@ -37,7 +37,7 @@ async fn a_client_has_no_tool_outside_of_the_devices_profile() {
     let refused = client.calls("GitStatus", serde_json::json!({})).await;
     assert_eq!(refused.is_error, Some(true));
     let text = result_text(&refused);
-    assert!(text.contains("[tools] in its config.toml"), "{text}");
+    assert_contains!(text, "[tools] in its config.toml");
     client.closes().await;
 }
 
@@ -51,5 +51,5 @@ async fn a_profile_that_does_not_exist_is_named() {
         .expect("started");
     assert_eq!(refused.status.code(), Some(2));
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(text.contains("none of minimal, coding, all"), "{text}");
+    assert_contains!(text, "none of minimal, coding, all");
 }

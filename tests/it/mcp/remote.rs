@@ -44,6 +44,6 @@ async fn the_tools_of_another_device_are_served_through_the_backend() {
     }
     assert!(names.iter().any(|name| name == "Read"), "{names:?}");
     let read = client.calls("Read", json!({"file_path": "note"})).await;
-    assert!(result_text(&read).contains("of the owner"), "{read:?}");
+    assert_contains!(result_text(&read), "of the owner");
     client.closes().await;
 }

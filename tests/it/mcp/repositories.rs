@@ -34,7 +34,7 @@ fn user_with_worktree(main: &str) -> McpUser {
 /// Runs a command that must fail; returns its output.
 async fn fails_in_bash(client: &ConnectedClient, command: &str) -> String {
     let said = result_text(&client.calls("Bash", json!({"command": command})).await);
-    assert!(said.contains("Exit code"), "{command}: {said}");
+    assert_contains!(said, "Exit code"; "{command}");
     said
 }
 
@@ -54,7 +54,7 @@ async fn a_session_in_a_worktree_has_the_repository_that_lies_in_another_workspa
         Some("two")
     );
     let said = client.runs("GitStatus", json!({})).await;
-    assert!(said.contains("topic"), "{said}");
+    assert_contains!(said, "topic");
     expect_failure(
         &client,
         "Read",
@@ -100,7 +100,7 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
         Some("two")
     );
     let said = client.runs("GitStatus", json!({})).await;
-    assert!(said.contains("topic"), "{said}");
+    assert_contains!(said, "topic");
     let asked = person.asked.lock().clone();
     let shown = repository.display().to_string();
     assert!(asked.len() == 1 && asked[0].contains(&shown), "{asked:?}");
@@ -122,7 +122,7 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     client.closes().await;
     let client = connects_in(&user, "main/.git", person.clone()).await;
     let said = expect_failure(&client, "Read", json!({"file_path": "config"})).await;
-    assert!(said.contains("which only git uses"), "{said}");
+    assert_contains!(said, "which only git uses");
     client.closes().await;
     // The owner's own calls may use the repository, too.
     user.types(&["call", "GitStatus", "{\"path\": \"topic\"}"])
@@ -138,10 +138,7 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
         let mut call = user.command(&["--workspace", &two, "call", tool, args]);
         let output = call.output().await.expect("started");
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert!(
-            said.contains("names this folder as its working tree"),
-            "{said}"
-        );
+        assert_contains!(said, "names this folder as its working tree");
     }
     let rule = read_policy(&user);
     let name = rule.lines().find_map(|line| line.strip_prefix("name = "));
@@ -152,9 +149,9 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     for _ in 0..2 {
         let said = fails_in_bash(&client, "git status").await;
         let allow = format!("policy allow --folder {shown}");
-        assert!(said.contains(&allow), "{said}");
+        assert_contains!(said, &allow);
         let said = expect_failure(&client, "GitStatus", json!({})).await;
-        assert!(said.contains(&allow), "{said}");
+        assert_contains!(said, &allow);
     }
     client.runs("Read", json!({"file_path": "file"})).await;
     assert_eq!(decline.asked.lock().len(), 1);

@@ -36,9 +36,9 @@ async fn tools_have_hints_and_their_calls_are_journalled_and_can_be_undone() {
     assert_eq!(std::fs::read_to_string(&path).expect("written"), "one\n");
     let request = request_id(&written);
     let history = user.types(&["history", "--json"]).await;
-    assert!(history.contains(&request), "{history}");
+    assert_contains!(history, &request);
     let audit = user.types(&["audit", "--json"]).await;
-    assert!(audit.contains(&request), "{audit}");
+    assert_contains!(audit, &request);
     user.types(&["undo", &request]).await;
     assert!(!path.exists(), "the write is undone");
 
@@ -131,7 +131,7 @@ async fn a_cancelled_call_ends_its_command() {
     let after = client
         .calls("Bash", json!({"command": "echo still here"}))
         .await;
-    assert!(result_text(&after).contains("still here"), "{after:?}");
+    assert_contains!(result_text(&after), "still here");
     assert!(!user.path("work/ended").exists());
     client.closes().await;
 }

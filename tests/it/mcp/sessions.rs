@@ -94,8 +94,7 @@ async fn a_killed_runner_answers_its_calls_by_the_next_one() {
         assert!(took < Duration::from_secs(10), "{took:?}");
         assert_eq!(answer.is_error, Some(true), "{answer:?}");
         let said = result_text(&answer);
-        assert!(said.contains("runner ended"), "{said}");
-        assert!(said.contains(&request_id(&answer)), "{said}");
+        assert_contains!(said, "runner ended", &request_id(&answer));
         works_in_project(&user, &two, "work/two").await;
         works_in_project(&user, &one, "work/one").await;
         assert_ne!(user.runner(), killed);
@@ -125,7 +124,7 @@ async fn a_killed_client_takes_no_call_of_another_with_it() {
         std::fs::write(&go, "").expect("written");
     };
     let (said, ()) = tokio::join!(calling, killing);
-    assert!(said.contains("whole"), "{said}");
+    assert_contains!(said, "whole");
     second.closes().await;
 }
 
@@ -169,10 +168,7 @@ async fn tools_are_listed_where_no_runner_starts_and_each_call_says_why() {
     assert!(tools.iter().any(|tool| tool.name == "Bash"), "{tools:?}");
     let refused = client.calls("Glob", json!({"pattern": "*"})).await;
     assert_eq!(refused.is_error, Some(true), "{refused:?}");
-    assert!(
-        result_text(&refused).contains("limits.reads"),
-        "{refused:?}"
-    );
+    assert_contains!(result_text(&refused), "limits.reads");
     user.configure("");
     works_in_project(&user, &client, "work/one").await;
     client.closes().await;
@@ -197,10 +193,7 @@ async fn a_call_is_answered_where_no_runner_follows() {
     assert!(took < Duration::from_secs(10), "{took:?}");
     let said = result_text(&answer);
     assert_eq!(answer.is_error, Some(true), "{said}");
-    assert!(
-        said.contains("may have run") && said.contains("history"),
-        "{said}"
-    );
+    assert_contains!(said, "may have run", "history");
     user.configure("");
     works_in_project(&user, &client, "work/one").await;
     client.closes().await;
@@ -216,7 +209,7 @@ async fn a_pause_of_the_owner_is_told() {
     let refused = client.calls("Bash", args).await;
     let said = result_text(&refused);
     assert_eq!(refused.is_error, Some(true), "{said}");
-    assert!(said.contains("paused") && said.contains("lunch"), "{said}");
+    assert_contains!(said, "paused", "lunch");
     user.types(&["resume"]).await;
     works_in_project(&user, &client, "work/one").await;
     assert!(!user.path("work/ran").exists() && !user.path("work/one/ran").exists());

@@ -51,7 +51,7 @@ async fn an_installed_service_is_the_runner_and_is_started_if_it_is_stopped() {
     assert_eq!(starts.count(), 1, "{calls}");
     let words = std::fs::read(format!("/proc/{}/cmdline", user.runner())).expect("it runs");
     let words = String::from_utf8_lossy(&words).into_owned();
-    assert!(words.contains("\0dev\0"), "{words}");
+    assert_contains!(words, "\0dev\0");
     one.closes().await;
     two.closes().await;
 }
@@ -76,8 +76,8 @@ async fn where_systemd_runs_for_the_user_the_runner_has_a_scope() {
     let user = McpUser::new();
     let client = connects_with_manager(&user, SCOPE_STARTER).await;
     let scopes = std::fs::read_to_string(user.path("scopes")).expect("recorded");
-    assert!(scopes.starts_with("--user --scope "), "{scopes}");
-    assert!(scopes.contains("background --detached"), "{scopes}");
+    assert_starts_with!(scopes, "--user --scope ");
+    assert_contains!(scopes, "background --detached");
     client.closes().await;
 }
 

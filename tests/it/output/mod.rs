@@ -109,13 +109,9 @@ fn one_output_stops_at_its_limit_and_says_so() {
     for _ in 0..300 {
         spool.write(&[b'x'; 999]);
     }
-    assert!(
-        spool
-            .keep_stop_reason()
-            .expect("a reason")
-            .contains("only the first 97 KB"),
-        "{:?}",
-        spool.keep_stop_reason()
+    assert_contains!(
+        spool.keep_stop_reason().expect("a reason"),
+        "only the first 97 KB"
     );
     let mut kept = store.find(spool.handle().as_str()).expect("it is there");
     assert_eq!(kept.read_totals().expect("read").bytes, 100_000);
@@ -138,9 +134,9 @@ async fn whoever_reads_an_output_that_was_cut_short_is_told() {
         let mut args = args;
         args["handle"] = json!(handle);
         let page = crate::state::read_output(&store, args).await;
-        assert!(
-            page.ends_with("[the output went on, but only the first 97 KB of the output are kept]"),
-            "{page}"
+        assert_ends_with!(
+            page,
+            "[the output went on, but only the first 97 KB of the output are kept]"
         );
     }
 }
@@ -165,17 +161,12 @@ fn a_disk_that_refuses_loses_the_rest_of_the_output_and_no_answer() {
         .expect("bash runs");
     let answer: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("an answer");
     let text = answer["result"].as_str().expect("a text");
-    assert!(
-        text.starts_with("1\n2\n3\n") && text.contains("\n299999\n300000"),
-        "{answer}"
-    );
+    assert_starts_with!(text, "1\n2\n3\n"; "{answer}");
+    assert_contains!(text, "\n299999\n300000"; "{answer}");
     assert_eq!(answer["meta"]["exitCode"], 0);
-    assert!(
-        answer["meta"]["warnings"][0]
-            .as_str()
-            .expect("a warning")
-            .contains("is not kept"),
-        "{answer}"
+    assert_contains!(
+        answer["meta"]["warnings"][0].as_str().expect("a warning"),
+        "is not kept"
     );
     let store = OutputStore::open_output_folder(&place.path().join("home/state/outputs"))
         .expect("the store opens");
@@ -265,14 +256,7 @@ fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
     assert!(there(&handles[1]) && there(&handles[2]));
     running.write(&vec![b'r'; 190_000]);
     running.flush();
-    assert!(
-        running
-            .keep_stop_reason()
-            .expect("a reason")
-            .contains("in all"),
-        "{:?}",
-        running.keep_stop_reason()
-    );
+    assert_contains!(running.keep_stop_reason().expect("a reason"), "in all");
     assert!(there(running.handle().as_str()) && !there(&handles[1]) && !there(&handles[2]));
     let refused = store
         .store_text(&RequestId::new(), 0, &"x".repeat(200_000))

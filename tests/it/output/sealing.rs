@@ -83,7 +83,7 @@ async fn a_long_answer_is_scrubbed_then_kept_then_clipped() {
         json!({"handle": handle, "offset": 3_001, "limit": 1}),
     )
     .await;
-    assert!(page.contains(&format!("  3001\t{MASK}\n")), "{page}");
+    assert_contains!(page, &format!("  3001\t{MASK}\n"));
 }
 
 #[test]
@@ -113,16 +113,8 @@ fn no_secret_is_left_anywhere_in_a_payload() {
     ];
     for outcome in outcomes {
         let reply = seal_into(&store, outcome);
-        assert!(
-            !reply.payload_json().contains("hunter2") && !reply.payload_json().contains(base64),
-            "{}",
-            reply.payload_json()
-        );
-        assert!(
-            reply.payload_json().contains("\"redactions\":"),
-            "{}",
-            reply.payload_json()
-        );
+        assert_lacks!(reply.payload_json(), "hunter2", base64);
+        assert_contains!(reply.payload_json(), "\"redactions\":");
     }
 }
 
@@ -217,17 +209,10 @@ fn an_output_that_cannot_be_kept_is_clipped_with_a_warning() {
     );
     let sealed = parse_payload(&reply);
     assert!(reply.is_truncated() && sealed["meta"].get("handle").is_none());
-    assert!(
-        sealed["result"]
-            .as_str()
-            .expect("text")
-            .contains(") omitted]\n")
-    );
-    assert!(
-        sealed["meta"]["warnings"][0]
-            .as_str()
-            .expect("a warning")
-            .contains("could not be kept")
+    assert_contains!(sealed["result"].as_str().expect("text"), ") omitted]\n");
+    assert_contains!(
+        sealed["meta"]["warnings"][0].as_str().expect("a warning"),
+        "could not be kept"
     );
 }
 
@@ -246,12 +231,7 @@ fn a_reply_shrinks_for_a_backend_that_takes_less() {
         assert_eq!(sealed["meta"]["truncated"], json!(true));
         assert_eq!(sealed["meta"]["handle"], whole["meta"]["handle"]);
         assert!(sealed["meta"]["omittedBytes"].as_u64() > whole["meta"]["omittedBytes"].as_u64());
-        assert!(
-            sealed["result"]
-                .as_str()
-                .expect("text")
-                .starts_with("line 1\n")
-        );
+        assert_starts_with!(sealed["result"].as_str().expect("text"), "line 1\n");
     }
     assert_eq!(shrink_payload(reply.payload_json(), 1 << 20), None);
 }
@@ -273,7 +253,7 @@ fn warnings_are_few_short_and_different_and_the_text_leaves_space_for_them() {
     let told = sealed["meta"]["warnings"].as_array().expect("a list");
     assert_eq!((&told[0], &told[1]), (&json!("one"), &json!("two")));
     let last = told[told.len() - 1].as_str().expect("a text");
-    assert!(last.ends_with("more warnings are left out"), "{last}");
+    assert_ends_with!(last, "more warnings are left out");
     let notes = punie_tool::request::untold_notes(&sealed).expect("notes");
     let expected: Vec<String> = told
         .iter()

@@ -56,7 +56,7 @@ fn a_file_that_needs_a_newer_glibc_is_found() {
         let dir = tempfile::tempdir().expect("a folder");
         let (accepted, said) = check_program(&link_against(dir.path(), versions));
         assert_eq!(accepted, fits, "{versions:?}: {said}");
-        assert!(said.contains(part), "{versions:?}: {said}");
+        assert_contains!(said, part; "{versions:?}");
     }
 }
 

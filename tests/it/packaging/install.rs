@@ -72,8 +72,8 @@ impl InstallingUser {
     fn refuse(&self, command: &mut Command, part: &str) {
         let (succeeded, said) = run_command(command);
         assert!(!succeeded, "{part}: {said}");
-        assert!(said.contains(part), "{part}: {said}");
-        assert!(said.contains("Nothing was installed or changed."), "{said}");
+        assert_contains!(said, part);
+        assert_contains!(said, "Nothing was installed or changed.");
         let program = fs::read_to_string(self.program()).expect("the old program");
         assert_eq!(program, OLD, "{part}: the program was replaced");
         assert_eq!(self.programs_there(), ["punie-runner"], "{part}");
@@ -100,8 +100,7 @@ fn a_release_is_installed_and_replaces_the_one_before() {
         user.put_old_program();
         for _ in 0..2 {
             let said = run_well(&mut user.install(shell, &release));
-            assert!(said.contains("is not on your PATH"), "{said}");
-            assert!(said.contains("Next: punie-runner"), "{said}");
+            assert_contains!(said, "is not on your PATH", "Next: punie-runner");
             let version = run_well(&mut Command::new(user.program()));
             assert_eq!(version, format!("punie-runner {VERSION}\n"));
             assert_eq!(user.programs_there(), ["punie-runner"]);

@@ -85,7 +85,7 @@ fn every_command_has_a_manual_page_and_every_shell_a_script() {
         ("_punie-runner", "#compdef punie-runner"),
     ] {
         let text = fs::read_to_string(completions.join(file)).expect("the script");
-        assert!(text.contains(part), "{file}: {text}");
+        assert_contains!(text, part; "{file}");
         assert!(
             text.contains("PUNIE_COMPLETE"),
             "{file} does not ask the program"
@@ -105,5 +105,5 @@ fn a_tag_of_another_version_is_refused() {
     assert_eq!(ask(&format!("v{version}")), (true, format!("{version}\n")));
     let (accepted, said) = ask("v99.0.0");
     assert!(!accepted);
-    assert!(said.contains("v99.0.0") && said.contains(version), "{said}");
+    assert_contains!(said, "v99.0.0", version);
 }

@@ -124,7 +124,7 @@ fn an_update_replaces_the_program_and_keeps_the_one_before() {
     assert_eq!(names_in(&user.path("prefix/bin")), ["punie-runner"]);
 
     let said = run_well(&mut user.command(&["update"]));
-    assert!(said.contains("update --rollback"), "{said}");
+    assert_contains!(said, "update --rollback");
     let previous = user.path("prefix/bin/punie-runner.previous");
     assert_eq!(version_of(&user.program()), NEWER);
     assert_eq!(version_of(&previous), VERSION);
@@ -193,7 +193,7 @@ fn a_mirror_that_offers_an_older_list_than_before_is_refused() {
     };
     of_date("2026-12-02T00:00:00Z");
     let check = || run_well(&mut user.command(&["update", "--check"]));
-    assert!(check().contains(NEWER));
+    assert_contains!(check(), NEWER);
     of_date("2026-12-01T00:00:00Z");
     for args in [&["update", "--check"][..], &["update"]] {
         user.refuses(
@@ -204,10 +204,10 @@ fn a_mirror_that_offers_an_older_list_than_before_is_refused() {
     // The date of a list counts only for the key that signed it.
     let other = newer_release();
     user.trust(&other.url, &other.public_key());
-    assert!(check().contains(NEWER));
+    assert_contains!(check(), NEWER);
     user.trust(&release.url, &release.public_key());
     of_date("2026-12-02T00:00:01Z");
-    assert!(check().contains(NEWER));
+    assert_contains!(check(), NEWER);
     let text = fs::read_to_string(&list).expect("the list");
     let (_, rest) = text.split_once('\n').expect("lines");
     fs::write(&list, rest).expect("written");
@@ -220,7 +220,7 @@ fn a_release_that_is_not_newer_or_does_not_run_is_not_taken() {
     let same = TestRelease::of_version(VERSION, &program_of(VERSION), &[TARGET]);
     let user = UpdatingUser::new(&same);
     let said = run_well(&mut user.command(&["update"]));
-    assert!(said.contains("is the newest release"), "{said}");
+    assert_contains!(said, "is the newest release");
     assert_eq!(names_in(&user.path("prefix/bin")), ["punie-runner"]);
 
     for (program, part) in [
@@ -356,10 +356,10 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
         move || run_command(&mut command)
     });
     let answer = setup.caller.answer(&call).await;
-    assert!(answer.text().contains("done"), "{answer:?}");
+    assert_contains!(answer.text(), "done");
     let (succeeded, said) = updating.join().expect("it ends");
     assert!(succeeded && said.contains("A call runs."), "{said}");
-    assert!(said.contains("The service was restarted"), "{said}");
+    assert_contains!(said, "The service was restarted");
     assert_ne!(
         fs::read_to_string(user.path("pid")).expect("the pid"),
         before
@@ -369,7 +369,7 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
         .caller
         .call_and_wait(ToolCall::bash("echo two >> runs; cat runs"))
         .await;
-    assert!(next.text().contains("one\ntwo"), "{next:?}");
+    assert_contains!(next.text(), "one\ntwo");
     let status: Value = json_of(&mut typed(&["--json", "status"]));
     assert_eq!(status["paused"], Value::Null, "{status}");
     run_well(
@@ -394,5 +394,5 @@ async fn a_pause_of_the_owner_lasts_beyond_that_of_an_update() {
         .await;
     assert_eq!(paused.json()["changed"], true, "{paused:?}");
     let text = fs::read_to_string(&switch).expect("the switch");
-    assert!(text.contains("lunch"), "{text}");
+    assert_contains!(text, "lunch");
 }

@@ -67,10 +67,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         .call_and_wait(ToolCall::new("Read", &json!({"file_path": "note.txt"})))
         .await
         .text();
-    assert!(
-        text.contains(&anna) && text.contains("@example.invalid") && text.contains("+999"),
-        "{text}"
-    );
+    assert_contains!(text, &anna, "@example.invalid", "+999");
     // The contact is added while the runner runs.
     let ben = add_person(&setup, &["Ben Okoro"]).await;
     let edit = json!({"file_path": "note.txt", "old_string": format!("Call {anna}"), "new_string": format!("Ask {ben} or {anna}")});
@@ -85,7 +82,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         edited.text()
     );
     let now = std::fs::read_to_string(setup.setting.workspace.join("note.txt")).expect("the file");
-    assert!(now.starts_with("Ask Ben Okoro or Anna Müller\n"), "{now}");
+    assert_starts_with!(now, "Ask Ben Okoro or Anna Müller\n");
     let missed =
         json!({"file_path": "note.txt", "old_string": "Ask Ben and Anna", "new_string": "x"});
     let hint = setup
@@ -93,10 +90,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         .call_and_wait(ToolCall::new("Edit", &missed))
         .await
         .text();
-    assert!(
-        !hint.contains("Okoro") && !hint.contains("Müller"),
-        "{hint}"
-    );
+    assert_lacks!(hint, "Okoro", "Müller");
     let found = setup
         .caller
         .call_and_wait(ToolCall::new(
@@ -105,7 +99,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         ))
         .await
         .text();
-    assert!(found.contains(&ben), "{found}");
+    assert_contains!(found, &ben);
     // The alias in a command stays as the agent wrote it.
     let echoed = setup
         .caller
@@ -139,10 +133,8 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         .call_and_wait(ToolCall::new("Grep", &parts))
         .await
         .text();
-    assert!(
-        parts.contains(&anna) && !parts.contains("Müller"),
-        "{parts}"
-    );
+    assert_contains!(parts, &anna);
+    assert_lacks!(parts, "Müller");
     let literal =
         json!({"pattern": anna, "path": "new.txt", "output_mode": "content", "literal": true});
     let literal = setup
@@ -150,7 +142,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         .call_and_wait(ToolCall::new("Grep", &literal))
         .await
         .text();
-    assert!(literal.contains(&anna), "{literal}");
+    assert_contains!(literal, &anna);
     // The output comes in pieces that split a name.
     for (name, piece) in [("1", "now Ben "), ("2", "Okoro and Ann"), ("3", "a Müller")] {
         setup.write(name, piece);
@@ -165,10 +157,7 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     .await;
     setup.write("go", "");
     let answer = setup.answer(&id).await.text();
-    assert!(
-        answer.contains(&format!("now {ben} and {anna}")),
-        "{answer}"
-    );
+    assert_contains!(answer, &format!("now {ben} and {anna}"));
     let pieces = Value::from(pieces).to_string();
     let kept = backend_rows(&setup);
     let titles = setup.command(&["history"]).await.out;
@@ -179,8 +168,8 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         ("history", &titles),
     ] {
         for name in ["Müller", "Okoro", "anna@x.org", "1234567"] {
-            assert!(!text.contains(name), "{name} in the {place}");
+            assert_lacks!(text, name; "{name} in the {place}");
         }
     }
-    assert!(kept.contains(&ben), "the backend keeps aliases");
+    assert_contains!(kept, &ben; "the backend keeps aliases");
 }

@@ -30,17 +30,11 @@ async fn a_server_that_never_answers_is_ended_within_its_time() {
         &server_script(&["wait"], &format!("sleep {marker}")),
     );
     let said = problem_text(&listed_plugins(&setup).await["silent"]);
-    assert!(
-        said.contains("did not answer `initialize` within 1 s"),
-        "{said}"
-    );
+    assert_contains!(said, "did not answer `initialize` within 1 s");
     let answer = call_tool(&setup, "wait").await;
     let (code, text) = error_of(&answer);
     assert_eq!(code, "timeout", "{answer}");
-    assert!(
-        text.contains("did not answer wait within 5 s and was ended"),
-        "{text}"
-    );
+    assert_contains!(text, "did not answer wait within 5 s and was ended");
     assert_eq!(answer["meta"]["mayHaveRun"], true, "{answer}");
     wait_until("the end of its processes", || {
         processes_with_argument(&marker).is_empty()
@@ -79,7 +73,7 @@ async fn a_server_that_prints_a_gigabyte_is_ended() {
         let answer = call_tool(&setup, tool).await;
         let (code, text) = error_of(&answer);
         assert_eq!(code, "interrupted", "{answer}");
-        assert!(text.contains(words), "{tool}: {text}");
+        assert_contains!(text, words; "{tool}");
     }
 }
 
@@ -104,8 +98,7 @@ async fn a_crash_ends_one_call_and_the_next_one_starts_the_server_again() {
             .await;
         assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
         let text = answer.text();
-        assert!(text.contains("its program ended (exit code 3)"), "{text}");
-        assert!(text.contains("it hurts"), "{text}");
+        assert_contains!(text, "its program ended (exit code 3)", "it hurts");
         let other = setup
             .caller
             .call_and_wait(ToolCall::new("other", &json!({})))
@@ -116,12 +109,7 @@ async fn a_crash_ends_one_call_and_the_next_one_starts_the_server_again() {
         .caller
         .call_and_wait(ToolCall::new("probe", &json!({})))
         .await;
-    assert!(
-        answer
-            .text()
-            .contains("it failed 5 times within 10 minutes"),
-        "{answer:?}"
-    );
+    assert_contains!(answer.text(), "it failed 5 times within 10 minutes");
     runner.terminate();
     runner.end().await;
 }
@@ -135,9 +123,10 @@ async fn a_line_that_is_no_message_is_skipped_and_told() {
     let answer = call_tool(&setup, "probe").await;
     assert_eq!(answer["result"], "found", "{answer}");
     let told = answer["meta"]["warnings"].to_string();
-    assert!(
-        told.contains("2 lines of its output skipped") && told.contains("Hello, I am a banner"),
-        "{told}"
+    assert_contains!(
+        told,
+        "2 lines of its output skipped",
+        "Hello, I am a banner"
     );
 
     for (id, line) in [
@@ -153,7 +142,7 @@ async fn a_line_that_is_no_message_is_skipped_and_told() {
         let answer = call_tool(&setup, id).await;
         let (code, text) = error_of(&answer);
         assert_eq!(code, "interrupted", "{answer}");
-        assert!(text.contains("no message of the protocol: {"), "{text}");
+        assert_contains!(text, "no message of the protocol: {");
     }
 
     let unlike = server_script(&["usable"], "text found").replace(
@@ -162,10 +151,7 @@ async fn a_line_that_is_no_message_is_skipped_and_told() {
     );
     install_plugin(&setup, "unlike", "", &unlike);
     let said = problem_text(&listed_plugins(&setup).await["unlike"]);
-    assert!(
-        said.contains("without is not offered") && said.contains("odd is not offered"),
-        "{said}"
-    );
+    assert_contains!(said, "without is not offered", "odd is not offered");
     let answer = call_tool(&setup, "usable").await;
     assert_eq!(answer["result"], "found", "{answer}");
 
@@ -176,10 +162,7 @@ async fn a_line_that_is_no_message_is_skipped_and_told() {
         &server_script(&["strange"], "answer '{\"tools\":3}'"),
     );
     let answer = call_tool(&setup, "strange").await;
-    assert!(
-        error_of(&answer).1.contains("not what the protocol wants"),
-        "{answer}"
-    );
+    assert_contains!(error_of(&answer).1, "not what the protocol wants");
 
     let failing =
         "answer '{\"content\":[{\"type\":\"text\",\"text\":\"no such city\"}],\"isError\":true}'";

@@ -79,7 +79,7 @@ async fn a_call_that_runs_ends_with_the_plugin_that_it_began_with() {
         .call_and_wait(ToolCall::new("probe", &json!({})))
         .await;
     assert_eq!(gone.verdict(), ("error", "unknown_tool"), "{gone:?}");
-    assert!(gone.text().contains("plugin: going"), "{gone:?}");
+    assert_contains!(gone.text(), "plugin: going");
     let pid = runner.pid().to_string();
     runner.terminate();
     runner.end().await;

@@ -126,10 +126,10 @@ async fn a_server_is_not_started_where_no_workspace_is_known() {
     };
     let report = elsewhere().await;
     let problems = problem_text(&report);
-    assert!(
-        problems.contains("was not started: it starts in the first workspace")
-            && problems.contains("--workspace DIR plugins"),
-        "{problems}"
+    assert_contains!(
+        problems,
+        "was not started: it starts in the first workspace",
+        "--workspace DIR plugins"
     );
     // A running runner knows its workspaces.
     let runner = setup.run();
@@ -160,7 +160,7 @@ async fn a_configured_server_that_hangs_floods_or_dies_fails_one_call() {
     ] {
         let answer = call_with_args(&setup, tool, json!({})).await;
         assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
-        assert!(answer.text().contains(words), "{answer:?}");
+        assert_contains!(answer.text(), words);
         let answer = call_with_args(&setup, "bad__fine", json!({})).await;
         assert_eq!(text_of(&answer), "alive", "after {tool}");
     }
@@ -211,20 +211,16 @@ async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
     let setup = stage_with("liar", &more, &server_listing(&tools, odd)).await;
     let report = &listed_plugins(&setup).await["mcp.liar"];
     let said = problem_text(report);
-    for words in [
+    assert_contains!(
+        said,
         "liar__wrong is not offered: its inputSchema",
         "liar__text is not offered, because its inputSchema has no",
         "liar__any is not offered, because its inputSchema has no",
         "liar__a.b is not offered, because models accept names",
         "none, which is none of its tools",
-        "liar__odd is not offered, because the MCP server liar has a tool of this name",
-    ] {
-        assert!(said.contains(words), "{words}: {said}");
-    }
-    assert!(
-        said.contains(&format!("liar__{long} is not offered")),
-        "{said}"
+        "liar__odd is not offered, because the MCP server liar has a tool of this name"
     );
+    assert_contains!(said, &format!("liar__{long} is not offered"));
     assert_eq!(report["tools"][0]["name"], "liar__odd", "{report}");
     // The model gets the content although it breaks the declared schema, and also the structured fields that the
     // content lacks.
@@ -233,10 +229,7 @@ async fn a_tool_that_cannot_be_offered_is_named_and_the_others_are() {
         "no n\n{\"m\":1}"
     );
     let tools = setup.command(&["tools"]).await;
-    assert!(
-        tools.log.contains("liar__wrong is not offered"),
-        "{tools:?}"
-    );
+    assert_contains!(tools.log, "liar__wrong is not offered");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -268,12 +261,9 @@ async fn a_secret_goes_to_the_server_and_nowhere_else() {
     let script = server_script(&["show"], "text \"key $API_KEY\"");
     let setup = stage_with("city", more, &script).await;
     let doctor = setup.command(&["--json", "doctor"]).await;
-    assert!(
-        doctor.out.contains("needs the secret city-key"),
-        "{doctor:?}"
-    );
+    assert_contains!(doctor.out, "needs the secret city-key");
     let said = problem_text(&listed_plugins(&setup).await["mcp.city"]);
-    assert!(said.contains("punie-runner secrets set city-key"), "{said}");
+    assert_contains!(said, "punie-runner secrets set city-key");
     let home = punie_home::Home::open_home(&setup.setting.home).expect("a home");
     let value = punie_text::redact::Secret::new("s3cret-value-of-city".to_owned());
     punie_home::SecretStore::in_home(&home)
@@ -283,12 +273,10 @@ async fn a_secret_goes_to_the_server_and_nowhere_else() {
     until_offered(&setup, "city__show").await;
     let answer = call_with_args(&setup, "city__show", json!({})).await;
     let text = text_of(&answer);
-    assert!(
-        text.starts_with("key ") && !text.contains("s3cret"),
-        "{text}"
-    );
+    assert_starts_with!(text, "key ");
+    assert_lacks!(text, "s3cret");
     let log = runner.log();
-    assert!(!log.contains("s3cret"), "{log}");
+    assert_lacks!(log, "s3cret");
     runner.terminate();
     runner.end().await;
 }

@@ -45,30 +45,19 @@ async fn w63_a_plugin_runs_in_its_own_process_with_what_it_declared_only() {
     );
 
     let blind = call_text(&setup, "blind").await;
-    assert!(
-        !blind.contains("of the workspace") && blind.contains("end"),
-        "{blind}"
-    );
+    assert_lacks!(blind, "of the workspace");
+    assert_contains!(blind, "end");
     assert_eq!(setup.read("data"), "of the workspace");
     let reader = call_text(&setup, "reader").await;
-    assert!(reader.contains("of the workspace"), "{reader}");
+    assert_contains!(reader, "of the workspace");
     assert_eq!(setup.read("data"), "of the workspace", "{reader}");
     assert_eq!(setup.read("data.new"), "");
     let writer = call_text(&setup, "writer").await;
     assert_eq!(setup.read("data"), "changed\n", "{writer}");
     for all in [&blind, &reader, &writer] {
-        assert!(
-            !all.contains("error_base_ms"),
-            "the runner's home was read: {all}"
-        );
-        assert!(
-            !all.contains("id_pattern"),
-            "another plugin's folder was read: {all}"
-        );
-        assert!(
-            all.contains("#!/usr/bin/env bash"),
-            "the plugin reads its own folder: {all}"
-        );
+        assert_lacks!(all, "error_base_ms"; "the runner's home was read");
+        assert_lacks!(all, "id_pattern"; "another plugin's folder was read");
+        assert_contains!(all, "#!/usr/bin/env bash"; "the plugin reads its own folder");
     }
     for id in ["blind", "reader", "writer"] {
         assert!(
@@ -99,18 +88,15 @@ async fn what_a_plugin_writes_into_a_cache_reaches_commands_only_if_it_writes_wo
     ] {
         install_plugin(&setup, id, manifest, &server_script(&[id], &poisons(id)));
         // Every plugin can write to its own cache, also without access to the workspaces.
-        assert!(call_text(&setup, id).await.contains(&format!("from {id}")));
+        assert_contains!(call_text(&setup, id).await, &format!("from {id}"));
     }
     let finds = json!({"command": "cd; ls .cargo .gradle/init.d; echo end"});
     let found = setup
         .command(&["--json", "call", "Bash", &finds.to_string()])
         .await;
     let found = found.json().to_string();
-    assert!(found.contains("writer") && found.contains("end"), "{found}");
-    assert!(
-        !found.contains("blind") && !found.contains("reader"),
-        "{found}"
-    );
+    assert_contains!(found, "writer", "end");
+    assert_lacks!(found, "blind", "reader");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,15 +120,11 @@ async fn w63_a_plugin_without_network_reaches_no_host_and_another_asks() {
         &server_script(&["online"], &reach),
     );
     let offline = call_text(&setup, "offline").await;
-    assert!(
-        !offline.contains("reached") && offline.contains("proxy=;"),
-        "{offline}"
-    );
+    assert_lacks!(offline, "reached");
+    assert_contains!(offline, "proxy=;");
     let online = call_text(&setup, "online").await;
-    assert!(
-        !online.contains("reached") && online.contains("proxy=http://"),
-        "{online}"
-    );
+    assert_lacks!(online, "reached");
+    assert_contains!(online, "proxy=http://");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,11 +133,7 @@ async fn a_plugin_gets_no_secret_of_the_environment() {
     let shows = printing_server("env | cut -d= -f1 | sort | tr '\\n' ' '");
     install_plugin(&setup, "curious", "", &server_script(&["curious"], &shows));
     let all = call_text(&setup, "curious").await;
-    assert!(
-        !all.contains("TOKEN") && !all.contains("PUNIE_HOME"),
-        "{all}"
-    );
-    assert!(!all.contains("PUNIE_WORKSPACES"), "{all}");
+    assert_lacks!(all, "TOKEN", "PUNIE_HOME", "PUNIE_WORKSPACES");
     assert_eq!(listed_plugins(&setup).await["curious"]["state"], "ok");
 }
 
@@ -175,10 +153,9 @@ async fn a_plugin_can_read_the_authority_that_the_users_variables_name() {
         &server_script(&["trusting"], &reads),
     );
     let read = call_text(&setup, "trusting").await;
-    assert!(
-        read.starts_with("1;") && read.contains("Read-only") && !read.contains("a note"),
-        "{read}"
-    );
+    assert_starts_with!(read, "1;");
+    assert_contains!(read, "Read-only");
+    assert_lacks!(read, "a note");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -194,7 +171,7 @@ async fn a_host_of_a_plugin_is_asked_about_and_told_in_the_answer() {
     );
     let refused = call_tool(&setup, "fetch").await;
     let text = refused["result"].as_str().expect("text");
-    assert!(text.contains("127.0.0.1:"), "the reason: {refused}");
+    assert_contains!(text, "127.0.0.1:"; "the reason: {refused}");
     assert_eq!(refused["meta"]["network"][0]["refused"], 1, "{refused}");
 
     let rule = "[[rule]]\nname = \"local\"\ndecision = \"allow\"\ntools = [\"guest:fetch\"]\nhosts = [\"127.0.0.1\"]\n";

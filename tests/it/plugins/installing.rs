@@ -42,7 +42,7 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
         .command(&["plugins", "install", file_stem(&source)])
         .await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.log.contains("add --yes"), "{refused:?}");
+    assert_contains!(refused.log, "add --yes");
     let dry = ["plugins", "install", file_stem(&source), "--dry-run"];
     let dry = setup.command(&dry).await;
     assert_eq!(dry.code, Some(0), "{dry:?}");
@@ -53,14 +53,13 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
             OnTerminal::start(&setup.setting, &["plugins", "install", file_stem(&source)]);
         screen.shows("Install it? [y/N]").await;
         let shown = screen.shown();
-        for words in [
+        assert_contains!(
+            shown,
             "probe 1.2.3",
             "It probes.",
             "runs: bash server.sh",
-            "reads files, asks for hosts",
-        ] {
-            assert!(shown.contains(words), "{words}: {shown}");
-        }
+            "reads files, asks for hosts"
+        );
         screen.types(answer);
         screen.shows("1 plugin:").await;
         assert_eq!(installed.exists(), answer == "y\n", "{}", screen.shown());
@@ -105,7 +104,7 @@ async fn w63_a_plugin_whose_files_lead_out_is_not_installed() {
             .command(&["--json", "plugins", "install", "--yes", file_stem(&source)])
             .await;
         assert_eq!(ended.code, Some(1), "{manifest}: {ended:?}");
-        assert!(ended.out.contains(words), "{manifest}: {ended:?}");
+        assert_contains!(ended.out, words; "{manifest}");
     }
     write_source(&setup, "one");
     std::os::unix::fs::symlink("/etc/passwd", source.join("data")).expect("a link");
@@ -160,10 +159,10 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
         (&json!("ok"), &json!([]))
     );
     let skills = setup.command(&["--json", "skills"]).await.out;
-    assert!(skills.contains(r#""from":"plugin bundle""#), "{skills}");
-    assert!(
-        skills.contains("you have one of your own with this id"),
-        "{skills}"
+    assert_contains!(
+        skills,
+        r#""from":"plugin bundle""#,
+        "you have one of your own with this id"
     );
     let mine = setup.command(&["skills", "show", "mine"]).await.out;
     assert_eq!(mine.trim(), "The owner's.");
@@ -184,7 +183,7 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
         &json!({"skill_id": "brought", "command": "bash say.sh"}),
     );
     let answer = setup.caller.call_and_wait(ask).await;
-    assert!(text_of(&answer).contains("it ran"), "{answer:?}");
+    assert_contains!(text_of(&answer), "it ran");
     write_file(
         &plugin.join("skills/brought/SKILL.md"),
         "---\nname: brought\n---\nSecond.\n",

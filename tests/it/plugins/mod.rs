@@ -147,17 +147,14 @@ async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
     let all = listed_plugins(&setup).await;
     assert_eq!(all["word-stats"]["state"], "ok", "{all:?}");
     let called = setup.command(&["call", "word_stats", "text=a"]).await;
-    assert!(called.out.starts_with("1 words"), "{called:?}");
+    assert_starts_with!(called.out, "1 words");
     let is_quiet = !called.log.contains("serve_inner") && !called.log.contains("peer_info");
     assert!(
         is_quiet,
         "nothing of what the server says is logged: {called:?}"
     );
     let table = setup.command(&["plugins"]).await.out;
-    assert!(
-        table.contains("count-lines") && table.contains("reads files"),
-        "{table}"
-    );
+    assert_contains!(table, "count-lines", "reads files");
     assert!(
         table.lines().all(|line| line.chars().count() <= 80),
         "{table}"
@@ -219,29 +216,17 @@ async fn names_belong_to_the_device_first_and_then_to_the_first_plugin() {
     let tools = |id: &str| all[id]["tools"].as_array().expect("a list").len();
     assert_eq!((tools("a-first"), tools("b-second")), (1, 1), "{all:?}");
     let said = problem_text(&all["a-first"]);
-    assert!(
-        said.contains("Read is not offered, because this device has a tool"),
-        "{said}"
-    );
+    assert_contains!(said, "Read is not offered, because this device has a tool");
     let said = problem_text(&all["b-second"]);
-    assert!(
-        said.contains("the plugin a-first has a tool of this name"),
-        "{said}"
-    );
-    assert!(said.contains("cannot be the name of a tool"), "{said}");
+    assert_contains!(said, "the plugin a-first has a tool of this name");
+    assert_contains!(said, "cannot be the name of a tool");
     assert_eq!(call_tool(&setup, "probe").await["result"], "first");
     setup.write("x", "content of x");
     let read = setup
         .command(&["--json", "call", "Read", "path=x"])
         .await
         .json();
-    assert!(
-        read["result"]
-            .as_str()
-            .expect("text")
-            .contains("content of x"),
-        "{read}"
-    );
+    assert_contains!(read["result"].as_str().expect("text"), "content of x");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -268,7 +253,7 @@ async fn a_plugin_that_cannot_be_loaded_is_named_with_the_remedy() {
         ("wrong-id", "Give both the same name"),
     ] {
         let said = problem_text(&all[id]);
-        assert!(said.contains(words), "{id}: {said}");
+        assert_contains!(said, words; "{id}");
     }
     std::fs::remove_dir_all(wrong_id).expect("removed");
 }

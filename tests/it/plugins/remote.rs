@@ -133,10 +133,7 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
     assert_eq!(answer.verdict(), ("error", "timeout"), "{answer:?}");
     let answer = ask("web__flood").await;
     assert_eq!(answer.outcome, "error", "{answer:?}");
-    assert!(
-        answer.text().contains("web__flood"),
-        "not a timeout: {answer:?}"
-    );
+    assert_contains!(answer.text(), "web__flood"; "not a timeout");
     assert_eq!(text_of(&ask("web__grow").await), "grown");
     until_offered(&setup, "web__new").await;
     assert_eq!(text_of(&ask("web__new").await), "hello");
@@ -145,7 +142,7 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
     let answer = ask("web__greet").await;
     assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
     let log = runner.log();
-    assert!(!log.contains("t0ken"), "{log}");
+    assert_lacks!(log, "t0ken");
     let _again = serve_tools(port.listen());
     wait_for_some("an answer of the restarted server", async || {
         (ask("web__greet").await.outcome == "ok").then_some(())
@@ -161,12 +158,9 @@ async fn an_address_that_refuses_or_does_not_answer_is_named() {
     let mut serving = serve_tools(port.listen());
     let setup = RunnerFixture::with_config(&plugin_table(port.address(), "wrong")).await;
     let said = problem_text(&listed_plugins(&setup).await["mcp.web"]);
-    assert!(said.contains("it wants authorization (HTTP 401)"), "{said}");
+    assert_contains!(said, "it wants authorization (HTTP 401)");
     serving.shutdown().await;
     let said = problem_text(&listed_plugins(&setup).await["mcp.web"]);
-    assert!(
-        said.contains("it cannot be reached (Connection refused"),
-        "{said}"
-    );
-    assert!(!said.contains("wrong"), "{said}");
+    assert_contains!(said, "it cannot be reached (Connection refused");
+    assert_lacks!(said, "wrong");
 }

@@ -92,7 +92,7 @@ async fn a_tool_with_an_odd_path_argument_is_denied_by_a_rule_about_paths() {
     };
     let denied = permit("keys/a.pem").await.expect_err("a denial");
     assert_eq!(denied.stable_code(), ErrorCode::PolicyDenied, "{denied}");
-    assert!(denied.model_text().contains("keys"), "{denied}");
+    assert_contains!(denied.model_text(), "keys");
     permit("notes.txt").await.expect("no rule is about it");
 }
 

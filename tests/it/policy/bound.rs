@@ -44,12 +44,7 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
         setup.caller.choose(&question, "allow_once").await;
         let answer = setup.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
-        assert!(
-            answer
-                .text()
-                .contains("script.sh changed after a person had said yes"),
-            "{line}: {answer:?}"
-        );
+        assert_contains!(answer.text(), "script.sh changed after a person had said yes"; "{line}");
     }
     assert_eq!(setup.read("effect"), "");
 }
@@ -69,10 +64,7 @@ async fn a_yes_is_for_the_sourced_file_that_path_leads_to() {
         setup.caller.choose(&question, "allow_once").await;
         let answer = setup.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
-        assert!(
-            answer.text().contains("bin/lib.sh changed after"),
-            "{line}: {answer:?}"
-        );
+        assert_contains!(answer.text(), "bin/lib.sh changed after"; "{line}");
     }
     assert_eq!(setup.read("effect"), "");
 }
@@ -100,7 +92,7 @@ async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
         let answer = setup.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
         let said = format!("{changed} changed after a person had said yes");
-        assert!(answer.text().contains(&said), "{line}: {answer:?}");
+        assert_contains!(answer.text(), &said; "{line}");
     }
     assert_eq!(setup.read("effect") + &setup.read("sub/effect"), "");
 }
@@ -151,7 +143,7 @@ async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
             let question =
                 wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
             let title = question["title"].as_str().unwrap_or_default();
-            assert!(title.contains(words), "{args}: {title}");
+            assert_contains!(title, words; "{args}");
             setup.caller.choose(&question, "allow_always").await;
             setup.answer(&id).await;
         }
@@ -192,7 +184,7 @@ async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
         let answer = setup.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
         let said = format!("{changed} changed after a person had said yes");
-        assert!(answer.text().contains(&said), "{line}: {answer:?}");
+        assert_contains!(answer.text(), &said; "{line}");
     }
 }
 

@@ -30,15 +30,14 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
     ] {
         let answer = expect_denial(&setup, ToolCall::bash(line)).await;
         let text = answer.text();
-        for words in [
+        assert_contains!(
+            text,
             "Bash was not run",
             "\"no-touch\"",
             "touch effect",
             "files are made by hand",
-            "punie-runner policy allow --once no-touch",
-        ] {
-            assert!(text.contains(words), "{words}: {text}");
-        }
+            "punie-runner policy allow --once no-touch"
+        );
     }
     // The runner asks about a line that it cannot analyse, and no person is there to answer.
     for line in [
@@ -47,19 +46,13 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         "touch$IFS$9effect",
     ] {
         let text = expect_denial(&setup, ToolCall::bash(line)).await.text();
-        assert!(
-            text.contains("cannot be told") && text.contains("nobody answered"),
-            "{line}: {text}"
-        );
+        assert_contains!(text, "cannot be told", "nobody answered"; "{line}");
     }
     let variable = json!({"command": "git fetch", "env": {"GIT_SSH_COMMAND": "touch effect"}});
     let text = expect_denial(&setup, ToolCall::new("Bash", &variable))
         .await
         .text();
-    assert!(
-        text.contains("by the variable GIT_SSH_COMMAND programs run others"),
-        "{text}"
-    );
+    assert_contains!(text, "by the variable GIT_SSH_COMMAND programs run others");
     let program = json!({"command": "touch", "args": ["effect"]});
     expect_denial(&setup, ToolCall::new("run_command", &program)).await;
     // The policy checks the call of a task when it runs.
@@ -119,10 +112,7 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
         let text = expect_denial(&setup, ToolCall::new(tool, &args))
             .await
             .text();
-        assert!(
-            text.contains("\"keys\"") && text.contains("not yours"),
-            "{tool} {args}: {text}"
-        );
+        assert_contains!(text, "\"keys\"", "not yours"; "{tool} {args}");
     }
     // The file is unknown where the folder changes or a word needs expansion.
     for line in [
@@ -132,18 +122,12 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
         ". ./free; echo x > d",
     ] {
         let text = expect_denial(&setup, ToolCall::bash(line)).await.text();
-        assert!(
-            text.contains("\"keys\"") && text.contains("its path is known only when it runs"),
-            "{line}: {text}"
-        );
+        assert_contains!(text, "\"keys\"", "its path is known only when it runs"; "{line}");
     }
     let text = expect_denial(&setup, ToolCall::new("Grep", &json!({"pattern": "secret"})))
         .await
         .text();
-    assert!(
-        text.contains("the rule is about something in that folder"),
-        "{text}"
-    );
+    assert_contains!(text, "the rule is about something in that folder");
     assert_eq!(setup.read("keys/a"), "secret\n");
     setup.write("free", "1\n");
     assert_eq!(
@@ -193,7 +177,7 @@ async fn whatever_patch_the_tool_takes_its_files_are_seen() {
         let ask = || ToolCall::new("ApplyPatch", &json!({ "patch": patch }));
         write_rules(&setup.setting.home, KEYS);
         let text = expect_denial(&setup, ask()).await.text();
-        assert!(text.contains("\"keys\""), "{patch}: {text}");
+        assert_contains!(text, "\"keys\""; "{patch}");
         assert!(!setup.file("keys/new").exists(), "{patch}");
         std::fs::remove_file(setup.setting.home.join("policy.toml")).expect("removed");
         let answer = setup.caller.call_and_wait(ask()).await;
@@ -201,7 +185,7 @@ async fn whatever_patch_the_tool_takes_its_files_are_seen() {
             answer.outcome, "ok",
             "the tool takes it: {patch}: {answer:?}"
         );
-        assert!(answer.text().contains("keys/"), "{patch}: {answer:?}");
+        assert_contains!(answer.text(), "keys/"; "{patch}");
     }
 }
 
@@ -233,7 +217,7 @@ async fn places_are_those_that_the_tool_goes_to() {
         let text = expect_denial(&setup, ToolCall::new(tool, &args))
             .await
             .text();
-        assert!(text.contains("\"keys\""), "{tool} {args}: {text}");
+        assert_contains!(text, "\"keys\""; "{tool} {args}");
     }
     assert_eq!(
         setup
@@ -285,10 +269,7 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
     let id = setup.ask(ToolCall::bash("mkdir made").of("c")).await;
     let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
     let title = question["title"].as_str().expect("a title");
-    assert!(
-        title.contains("the owner's rule \"mk\"") && title.contains("who wants it?"),
-        "{title}"
-    );
+    assert_contains!(title, "the owner's rule \"mk\"", "who wants it?");
     setup.caller.choose(&question, "allow_always").await;
     assert_eq!(setup.answer(&id).await.outcome, "ok");
     // The approval holds for this rule, and for no other call of the tool.
@@ -367,11 +348,9 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
         assert_eq!(answer.outcome, expect, "{answer:?}");
         if change {
             assert_eq!(answer.verdict(), ("error", "policy_denied"));
-            assert!(
-                answer
-                    .text()
-                    .contains("script.sh changed after a person had said yes"),
-                "{answer:?}"
+            assert_contains!(
+                answer.text(),
+                "script.sh changed after a person had said yes"
             );
             assert_eq!(setup.read("effect"), "");
         }
@@ -397,12 +376,7 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
     setup.caller.choose(&question, "allow_once").await;
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(
-        answer
-            .text()
-            .contains("run.sh changed after a person had said yes"),
-        "{answer:?}"
-    );
+    assert_contains!(answer.text(), "run.sh changed after a person had said yes");
     assert_eq!(setup.read("effect"), "");
     // The question says that the program was not found, and an approval holds only for this one call.
     let ask = || ToolCall::bash("cd a; cd -; ./later.sh").of("c");
@@ -443,10 +417,7 @@ async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_thi
         ToolCall::new("Write", &json!({"file_path": "third", "content": "x"})),
     ] {
         let text = expect_denial(&setup, ask).await.text();
-        assert!(
-            text.contains("policy.toml, line 1") && text.contains("\"touch y\""),
-            "{text}"
-        );
+        assert_contains!(text, "policy.toml, line 1", "\"touch y\"");
     }
     runner.logs("the owner's rules cannot be read").await;
     let read = setup
@@ -488,11 +459,9 @@ async fn a_runner_does_not_start_with_rules_that_it_cannot_read() {
     );
     let ended = setup.command(&["run"]).await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
-    assert!(
-        ended
-            .log
-            .contains("policy.toml, line 3: the rule \"x\": command is a list of single words"),
-        "{ended:?}"
+    assert_contains!(
+        ended.log,
+        "policy.toml, line 3: the rule \"x\": command is a list of single words"
     );
 }
 

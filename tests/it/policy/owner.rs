@@ -81,9 +81,9 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
             "policy", "allow", "--tool", "Write", "--path", "docs/**", "--name", "docs",
         ])
         .await;
-    assert!(path.out.contains("The rule docs was added"), "{path:?}");
+    assert_contains!(path.out, "The rule docs was added");
     let text = std::fs::read_to_string(setup.setting.home.join("policy.toml")).expect("read");
-    assert!(text.starts_with(&own), "{text}");
+    assert_starts_with!(text, &own);
     let shown = setup.command(&["--json", "policy"]).await.json();
     let names: Vec<&str> = shown["rules"]
         .as_array()
@@ -115,14 +115,13 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
         text
     );
     let told = setup.command(&["policy"]).await;
-    for words in [
+    assert_contains!(
+        told.out,
         "Default   anything else is asked about",
         "deny-git-push-force",
         "command: git push --force",
-        "docs/**",
-    ] {
-        assert!(told.out.contains(words), "{words}: {}", told.out);
-    }
+        "docs/**"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,13 +129,10 @@ async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
     let setup = RunnerFixture::new().await;
     let added = setup.command(&["policy", "deny", "git", "push"]).await;
     assert_eq!(added.log, "", "no line of the log on the person's screen");
-    assert!(added.out.contains("\n  git push -> deny\n"), "{added:?}");
+    assert_contains!(added.out, "\n  git push -> deny\n");
     let words = ["policy", "deny", "npm", "publish", "--tag", "x"];
     let added = setup.command(&words).await;
-    assert!(
-        added.out.contains("  npm publish --tag x -> deny\n"),
-        "{added:?}"
-    );
+    assert_contains!(added.out, "  npm publish --tag x -> deny\n");
     let added = setup
         .command(&["--json", "policy", "deny", "--tool", "Write"])
         .await
@@ -179,24 +175,19 @@ async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
     ] {
         let ended = setup.command(&[&["policy"], args].concat()).await;
         assert_eq!(ended.code, Some(2), "{args:?} {ended:?}");
-        assert!(ended.log.contains(advice), "{args:?} {ended:?}");
+        assert_contains!(ended.log, advice; "{args:?}");
     }
     assert_eq!(std::fs::read_to_string(&file).expect("read"), before);
     let unknown = setup.command(&["policy", "revoke", "deny-git-psuh"]).await;
     assert_eq!(unknown.code, Some(1), "{unknown:?}");
     let revoked = setup.command(&["policy", "revoke", "deny-git-push"]).await;
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
-    assert!(
-        revoked.out.contains("deny-git-push was removed"),
-        "{revoked:?}"
-    );
+    assert_contains!(revoked.out, "deny-git-push was removed");
     let left = std::fs::read_to_string(&file).expect("read");
-    assert!(!left.contains("deny-git-push"), "{left}");
+    assert_lacks!(left, "deny-git-push");
     let shown = setup.command(&["--json", "policy"]).await.json();
     assert_eq!(shown["grants"], json!([]));
     let help = setup.command(&["policy", "deny", "--help"]).await.out;
-    assert!(
-        help.contains("--reason") && !help.contains("--once"),
-        "{help}"
-    );
+    assert_contains!(help, "--reason");
+    assert_lacks!(help, "--once");
 }

@@ -70,10 +70,7 @@ done
         "{said:?}"
     );
     let listed = setup.command(&["tools", "Edit", "--json"]).await;
-    assert!(
-        listed.out.contains("After it, checkers of the owner run"),
-        "{listed:?}"
-    );
+    assert_contains!(listed.out, "After it, checkers of the owner run");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,6 +83,6 @@ async fn a_checker_that_is_no_command_line_is_a_fault_of_the_settings() {
         let setup = RunnerFixture::with_config(&format!("[after_edit]\n{table}\n")).await;
         let ended = setup.run().end().await;
         assert_eq!(ended.code, Some(78), "{table}: {ended:?}");
-        assert!(ended.log.contains(fault), "{table}: {ended:?}");
+        assert_contains!(ended.log, fault; "{table}");
     }
 }

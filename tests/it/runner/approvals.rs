@@ -29,12 +29,9 @@ async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
     let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
     let question = await_question(&setup).await;
     assert_eq!(question["requestId"], json!(id));
-    assert!(
-        question["title"]
-            .as_str()
-            .expect("a title")
-            .contains("echo ran > effect"),
-        "{question}"
+    assert_contains!(
+        question["title"].as_str().expect("a title"),
+        "echo ran > effect"
     );
     assert_eq!(setup.read("effect"), "", "nothing runs before the word");
     // Reads need no approval.
@@ -60,17 +57,13 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
     setup.caller.choose(&asked, "reject_once").await;
     let answer = setup.answer(&id).await;
     let shown = setup.shown_history(&id).await;
-    for words in [
+    assert_contains!(
+        shown,
         "Result denied by the caller",
-        "denied by the caller's side, after ",
-    ] {
-        assert!(shown.contains(words), "{words}: {shown}");
-    }
-    assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(
-        answer.text().contains("The caller's side denied this call"),
-        "{answer:?}"
+        "denied by the caller's side, after "
     );
+    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    assert_contains!(answer.text(), "The caller's side denied this call");
 
     let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
     await_question(&setup).await;
@@ -84,12 +77,7 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
         .logs("code=\"policy_denied\" rule=\"policy.ask\" denial=\"command\"")
         .await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(
-        answer
-            .text()
-            .contains("The owner of this device denied this call"),
-        "{answer:?}"
-    );
+    assert_contains!(answer.text(), "The owner of this device denied this call");
     assert_eq!(setup.read("effect"), "");
     assert!(setup.caller.questions().await.is_empty());
     let list = setup.command(&["approvals"]).await;
@@ -108,10 +96,7 @@ async fn the_person_at_the_device_sees_and_allows_it() {
         (&asked["permissionId"], &json!(id))
     );
     let shown = setup.command(&["approvals"]).await.out;
-    assert!(
-        shown.contains("Bash {\"command\":\"echo ran > effect\"}"),
-        "{shown}"
-    );
+    assert_contains!(shown, "Bash {\"command\":\"echo ran > effect\"}");
     let unknown = setup
         .command(&["approvals", "allow", "nothing-like-it"])
         .await;
@@ -172,9 +157,9 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
         let listed = setup.listed_question().await;
         let (which, title) = (&listed["requestId"], &listed["title"]);
         let which = which.as_str().expect("an id");
-        assert!(!title.to_string().contains("effect"), "{title}");
+        assert_lacks!(title.to_string(), "effect");
         let show = format!("punie-runner approvals show {which}");
-        assert!(title.to_string().contains(&show), "{title}");
+        assert_contains!(title.to_string(), &show);
         for args in [
             &["approvals", "allow", which][..],
             &["approvals", "allow", "--conversation", which],
@@ -182,7 +167,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
             let refused = setup.command(args).await;
             assert_eq!(refused.code, Some(1), "{refused:?}");
             let show = format!("punie-runner approvals show {}", &which[which.len() - 8..]);
-            assert!(refused.log.contains(&show), "{refused:?}");
+            assert_contains!(refused.log, &show);
         }
         // Details that could not be printed do not count as shown.
         let show_args = ["approvals", "show", which];
@@ -192,12 +177,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
         assert_eq!(refused.code, Some(1), "{refused:?}");
         let whole = setup.command(&["approvals", "show", &which[20..]]).await;
         assert_eq!(whole.code, Some(0), "{whole:?}");
-        assert!(whole.out.contains(&shown), "{}", whole.out);
-        assert!(
-            whole.out.contains("Other files that it reads"),
-            "{}",
-            whole.out
-        );
+        assert_contains!(whole.out, &shown, "Other files that it reads");
         assert_eq!(setup.read("effect"), "", "nothing runs before the word");
         let allowed = setup.command(&["approvals", "allow", which]).await;
         assert_eq!(allowed.code, Some(0), "{allowed:?}");
@@ -216,7 +196,7 @@ async fn a_call_of_many_lines_is_shown_whole_before_it_is_allowed() {
     let refused = setup.command(&["approvals", "allow", &id]).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
     let show = format!("punie-runner approvals show {}", &id[id.len() - 8..]);
-    assert!(refused.log.contains(&show), "{refused:?}");
+    assert_contains!(refused.log, &show);
     setup.command(&["approvals", "show", &id]).await;
     let allowed = setup.command(&["approvals", "allow", &id]).await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
@@ -260,7 +240,7 @@ async fn the_caller_s_side_cannot_allow_what_its_question_cuts() {
         setup.caller.choose(&asked, option).await;
         let answer = setup.answer(&id).await;
         assert_eq!(answer.verdict(), ("error", "policy_denied"), "{option}");
-        assert!(answer.text().contains(words), "{option}: {answer:?}");
+        assert_contains!(answer.text(), words; "{option}");
     }
     assert_eq!(setup.read("effect"), "");
 }
@@ -328,12 +308,9 @@ async fn a_task_is_asked_about_once() {
     let args = json!({ "tool": "Bash", "args": { "command": "echo ran > effect" } });
     let id = setup.ask(ToolCall::new("Task", &args)).await;
     let asked = await_question(&setup).await;
-    assert!(
-        asked["title"]
-            .as_str()
-            .expect("a title")
-            .contains("echo ran > effect"),
-        "{asked}"
+    assert_contains!(
+        asked["title"].as_str().expect("a title"),
+        "echo ran > effect"
     );
     setup.caller.choose(&asked, "allow_once").await;
     assert_eq!(setup.answer(&id).await.outcome, "ok");
@@ -374,7 +351,7 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
         Some(listed.out).filter(|text| text.contains("echo two"))
     })
     .await;
-    assert!(open.contains("Bash"), "{open}");
+    assert_contains!(open, "Bash");
     assert!(!setup.file("two").exists());
 }
 
@@ -403,14 +380,13 @@ async fn silence_is_a_no() {
         .call_and_wait(ToolCall::bash("echo ran > effect"))
         .await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(
-        answer.text().contains("nobody answered within 1 s"),
-        "{answer:?}"
-    );
+    assert_contains!(answer.text(), "nobody answered within 1 s");
     let shown = setup.shown_history("@last").await;
-    for words in ["Result nobody answered", "denied nobody answered in 1 s"] {
-        assert!(shown.contains(words), "{words}: {shown}");
-    }
+    assert_contains!(
+        shown,
+        "Result nobody answered",
+        "denied nobody answered in 1 s"
+    );
     assert_eq!(setup.read("effect"), "");
 }
 
@@ -447,10 +423,7 @@ async fn always_is_for_the_tool_and_the_conversation() {
         .call_and_wait(ToolCall::bash("echo four >> effect").of("other"))
         .await;
     assert_eq!(again.verdict(), ("error", "policy_denied"));
-    assert!(
-        again.text().contains("for the rest of this conversation"),
-        "{again:?}"
-    );
+    assert_contains!(again.text(), "for the rest of this conversation");
     assert_eq!(setup.read("effect"), "one\ntwo\n");
 }
 
@@ -559,5 +532,5 @@ async fn a_list_that_asks_about_nothing_that_exists_is_a_mistake() {
     let runner = setup.run();
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(78), "{ended:?}");
-    assert!(ended.log.contains("policy.ask holds \"Bahs\""), "{ended:?}");
+    assert_contains!(ended.log, "policy.ask holds \"Bahs\"");
 }

@@ -23,16 +23,14 @@ async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
         .await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
     // After a wait for an answer, the text would name that wait instead.
-    assert!(
-        answer.text().contains("nobody can be asked now")
-            && answer.text().contains("`punie-runner approvals --watch`"),
-        "{answer:?}"
+    assert_contains!(
+        answer.text(),
+        "nobody can be asked now",
+        "`punie-runner approvals --watch`"
     );
     assert_eq!(setup.read("effect"), "");
     let shown = setup.shown_history("@last").await;
-    for words in ["Result nobody to ask", "denied nobody to ask"] {
-        assert!(shown.contains(words), "{words}: {shown}");
-    }
+    assert_contains!(shown, "Result nobody to ask", "denied nobody to ask");
     // From now on, the runner can ask a caller that reads the questions.
     assert!(setup.caller.questions().await.is_empty());
     let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
@@ -55,13 +53,13 @@ async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
     assert_eq!(setup.answer(&id).await.outcome, "ok");
     let shown = setup.shown_history("@last").await;
     let words = "allowed by you with a command, after ";
-    assert!(shown.contains(words), "{shown}");
+    assert_contains!(shown, words);
     watch.kill();
     let answer = setup
         .caller
         .call_and_wait(ToolCall::bash("echo ran > effect"))
         .await;
-    assert!(answer.text().contains("nobody can be asked"), "{answer:?}");
+    assert_contains!(answer.text(), "nobody can be asked");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,7 +88,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     watch.types("yes\n");
     watch.shows("Type a, c, d or s, then Enter.").await;
     assert_eq!(setup.read("first"), "");
-    assert!(!watch.shown().contains("echo two"), "one at a time");
+    assert_lacks!(watch.shown(), "echo two"; "one at a time");
     watch.types("a\n");
     assert_eq!(setup.answer(&first).await.outcome, "ok");
     watch.shows("echo two > second").await;
@@ -99,25 +97,17 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     watch.shows("Denied.\n").await;
     let answer = setup.answer(&second).await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(
-        answer
-            .text()
-            .starts_with("The owner of this device denied this call"),
-        "{answer:?}"
-    );
+    assert_starts_with!(answer.text(), "The owner of this device denied this call");
     let list = setup.command(&["history", "--failed"]).await.out;
-    assert!(
-        list.contains("denied by you") && !list.contains("policy.ask"),
-        "{list}"
-    );
+    assert_contains!(list, "denied by you");
+    assert_lacks!(list, "policy.ask");
     let shown = setup.shown_history(&second).await;
-    for words in [
+    assert_contains!(
+        shown,
         "Result denied by you",
         "asked by policy.ask in config.toml",
-        "denied by you at the terminal, after ",
-    ] {
-        assert!(shown.contains(words), "{words}: {shown}");
-    }
+        "denied by you at the terminal, after "
+    );
     assert_eq!(
         (setup.read("first"), setup.read("second")),
         ("one\n".to_owned(), String::new())
@@ -175,7 +165,7 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
     setup.until_asker_announced().await;
     let id = setup.ask(ToolCall::bash("touch one | cat")).await;
     runner.shows(PROMPT).await;
-    assert!(!runner.shown().contains("a[l]ways"), "{}", runner.shown());
+    assert_lacks!(runner.shown(), "a[l]ways");
     runner.types("l\n");
     runner.shows("Type a, c, d or s, then Enter.").await;
     runner.types("d\n");
@@ -190,7 +180,7 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
     runner.types("l\n");
     assert_eq!(setup.answer(&id).await.outcome, "ok");
     let rules = std::fs::read_to_string(setup.setting.home.join("policy.toml")).expect("rules");
-    assert!(rules.contains("command = [\"touch\", \"one\"]"), "{rules}");
+    assert_contains!(rules, "command = [\"touch\", \"one\"]");
     runner
         .shows("The rule allow-touch-one was added to policy.toml.\n")
         .await;
@@ -209,12 +199,12 @@ async fn a_long_call_is_read_whole_at_the_prompt_before_it_may_be_allowed() {
     let command = format!("{}; echo ran > effect; {}", line("a"), line("b"));
     let id = setup.ask(ToolCall::bash(&command)).await;
     watch.shows("[s]how all of it, [d]eny (").await;
-    assert!(!watch.shown().contains("effect"), "{}", watch.shown());
+    assert_lacks!(watch.shown(), "effect");
     watch.types("a\n");
     watch.shows("Type s or d, then Enter.").await;
     watch.types("s\n");
     watch.shows(PROMPT).await;
-    assert!(watch.shown().contains(&command), "{}", watch.shown());
+    assert_contains!(watch.shown(), &command);
     assert_eq!(setup.read("effect"), "");
     watch.types("a\n");
     assert_eq!(setup.answer(&id).await.outcome, "ok");
@@ -257,10 +247,8 @@ async fn the_list_on_a_terminal_has_columns() {
         .position(|line| *line == "ID        TIME LEFT    TOOL  WHAT");
     let row = lines[at.unwrap_or_else(|| panic!("{shown}")) + 1];
     let (left, what) = row.split_at(23);
-    assert!(
-        left.starts_with(&format!("{short}  ")) && left.trim_end().ends_with(" min"),
-        "{shown}"
-    );
+    assert_starts_with!(left, &format!("{short}  "); "{shown}");
+    assert_ends_with!(left.trim_end(), " min"; "{shown}");
     assert_eq!(what, "Bash  echo ran > effect", "{shown}");
     let allowed = setup.command(&["approvals", "allow", short]).await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
@@ -294,10 +282,7 @@ async fn a_question_that_is_open_when_the_runner_stops_is_asked_again() {
     let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
     setup.listed_question().await;
     let status = setup.command(&["status"]).await.out;
-    assert!(
-        status.contains("(Bash echo ran > effect)") && status.contains(" min left"),
-        "{status}"
-    );
+    assert_contains!(status, "(Bash echo ran > effect)", " min left");
     runner.terminate();
     runner.end().await;
     let list = setup.command(&["approvals"]).await.out;
@@ -305,13 +290,13 @@ async fn a_question_that_is_open_when_the_runner_stops_is_asked_again() {
     let again = format!(
         "When the runner starts, it asks again about:\n  {short}  Bash echo ran > effect\n"
     );
-    assert!(list.starts_with(&again), "{list}");
+    assert_starts_with!(list, &again);
     let status = setup.command(&["status"]).await.out;
-    assert!(status.contains("asks again when it starts"), "{status}");
+    assert_contains!(status, "asks again when it starts");
     let _runner = setup.run();
     setup.listed_question().await;
     let status = setup.command(&["status"]).await.out;
-    assert!(!status.contains("asks again"), "{status}");
+    assert_lacks!(status, "asks again");
     setup.command(&["approvals", "allow", short]).await;
     assert_eq!(setup.answer(&id).await.outcome, "ok");
     assert_eq!(setup.read("effect"), "ran\n");

@@ -129,10 +129,7 @@ async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
         .command_at("http://127.0.0.1:9", &["status", "-v"])
         .await
         .out;
-    assert!(
-        words.contains(&format!("3 requests wait for {}", setup.setting.url)),
-        "{words}"
-    );
+    assert_contains!(words, &format!("3 requests wait for {}", setup.setting.url));
 
     let _runner = setup.run();
     for id in &asked {
@@ -175,12 +172,9 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
     let _runner = setup.run();
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"));
-    assert!(answer.text().contains("so far"), "{answer:?}");
+    assert_contains!(answer.text(), "so far");
     let listed = setup.command(&["history", "--json"]).await.out;
-    assert!(
-        listed.contains(&other.url) && listed.contains(&setup.setting.url),
-        "{listed}"
-    );
+    assert_contains!(listed, &other.url, &setup.setting.url);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

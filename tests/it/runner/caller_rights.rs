@@ -19,7 +19,7 @@ fn write_call(path: &str) -> ToolCall {
 fn is_refused(answer: &CallAnswer, code: &str, words: &[&str]) {
     assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
     for word in words {
-        assert!(answer.text().contains(word), "{word}: {}", answer.text());
+        assert_contains!(answer.text(), word);
     }
 }
 
@@ -37,13 +37,7 @@ profile = \"minimal\"
     setup.write("a.txt", "old\n");
     let runner = setup.run();
     let (reader, coder) = (setup.caller_named("reader"), setup.caller_named("coder"));
-    assert!(
-        reader
-            .call_and_wait(read_call("a.txt"))
-            .await
-            .text()
-            .contains("old")
-    );
+    assert_contains!(reader.call_and_wait(read_call("a.txt")).await.text(), "old");
 
     // The denial comes without a question.
     let denied = reader.ask(write_call("a.txt")).await;
@@ -57,7 +51,7 @@ profile = \"minimal\"
     assert!(setup.caller.questions().await.is_empty());
     assert_eq!(setup.read("a.txt"), "old\n");
     let shown = setup.shown_history(&denied).await;
-    assert!(shown.contains("callers.reader"), "{shown}");
+    assert_contains!(shown, "callers.reader");
 
     // A task has the rights of the caller that started it.
     let args = json!({ "tool": "Bash", "args": { "command": "echo ran > ran" } });
@@ -102,11 +96,9 @@ profile = \"minimal\"
     assert_eq!(facts, ["reader", "denied", "callers.reader"]);
 
     let shown = setup.command(&["tools", "--caller", "reader"]).await.out;
-    assert!(
-        shown.contains("Grep") && !shown.contains("\nBash"),
-        "{shown}"
-    );
-    assert!(shown.contains("[callers.reader]"), "{shown}");
+    assert_contains!(shown, "Grep");
+    assert_lacks!(shown, "\nBash");
+    assert_contains!(shown, "[callers.reader]");
     runner.kill();
 }
 
@@ -201,7 +193,7 @@ async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
     let runner = RunningProgram::start(&setup.setting, &args);
     let ci = setup.caller_named("ci");
     let old = ci.call_and_wait(read_call(&format!("{mine}/a.txt"))).await;
-    assert!(old.text().contains("old"), "{old:?}");
+    assert_contains!(old.text(), "old");
     assert_eq!(
         ci.call_and_wait(write_call(&format!("{mine}/b.txt")))
             .await
@@ -241,7 +233,7 @@ async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
     }
     assert_eq!(setup.read("c.txt"), "");
     let seen = setup.caller.call_and_wait(read_call("other.txt")).await;
-    assert!(seen.text().contains("secret"), "{seen:?}");
+    assert_contains!(seen.text(), "secret");
     runner.kill();
 }
 

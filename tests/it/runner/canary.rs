@@ -81,7 +81,7 @@ async fn a_failed_attempt_is_told_and_stops_nothing() {
     let _runner = setup.run();
     let health = reported_health(&setup).await;
     let write = health["canary"]["write"].as_str().expect("a text");
-    assert!(write.contains("directory"), "{health}");
+    assert_contains!(write, "directory"; "{health}");
     assert_eq!(health["canary"]["read"], "ok", "{health}");
     assert!(is_degraded(&health), "{health}");
     assert_eq!(
@@ -97,7 +97,7 @@ async fn a_failed_attempt_is_told_and_stops_nothing() {
         (None, _) => None,
     };
     let (text, check) = wait_for_some("the failure in `status`", shown).await;
-    assert!(text.contains(&format!("failed: write: {write}")), "{text}");
+    assert_contains!(text, &format!("failed: write: {write}"));
     assert_eq!(check, "problem");
 }
 
@@ -108,7 +108,7 @@ async fn commands_that_the_owner_refuses_are_no_failure() {
     let _runner = setup.run();
     let health = reported_health_with_pauses(&setup).await;
     let exec = health["canary"]["exec"].as_str().expect("a text");
-    assert!(exec.contains("confinement"), "{health}");
+    assert_contains!(exec, "confinement"; "{health}");
     assert!(!is_degraded(&health), "{health}");
 }
 

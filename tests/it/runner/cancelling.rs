@@ -22,7 +22,7 @@ async fn a_request_taken_back_while_it_waits_never_runs() {
     // The answer comes while the first call still runs: a cancelled call does not wait for its turn.
     let answer = setup.answer(&second).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
-    assert!(answer.text().contains("never ran"), "{answer:?}");
+    assert_contains!(answer.text(), "never ran");
     setup.write("go", "");
     assert_eq!(setup.answer(&first).await.outcome, "ok");
     assert_eq!(setup.answer(&third).await.outcome, "ok");
@@ -42,10 +42,7 @@ async fn a_running_command_taken_back_ends_with_everything_it_started() {
     setup.caller.cancel(&id).await;
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
-    assert!(
-        answer.text().contains("half of it"),
-        "the output so far: {answer:?}"
-    );
+    assert_contains!(answer.text(), "half of it"; "the output so far");
     wait_until("the process tree to end", || !is_alive(&child)).await;
 }
 

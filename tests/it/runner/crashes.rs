@@ -28,10 +28,7 @@ async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("error", "interrupted"));
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
-    assert!(
-        answer.text().contains("half of it"),
-        "the output before the crash: {answer:?}"
-    );
+    assert_contains!(answer.text(), "half of it"; "the output before the crash");
     wait_until("the orphan to end", || !is_alive(&child)).await;
     // A later request proves that the interrupted one does not run again.
     setup.caller.call_and_wait(ToolCall::bash("true")).await;
@@ -217,10 +214,7 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
         .await;
     setup.line("begun").await;
     let life = setup.command(&["history", &id]).await.out;
-    assert!(
-        life.contains("running") && life.contains("Process"),
-        "{life}"
-    );
+    assert_contains!(life, "running", "Process");
     runner.kill();
     // Another process has the process id of the killed runner.
     let lock = setup.setting.home.join("state/runner.lock");
@@ -230,9 +224,9 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
         status.contains("is not running").then_some(status)
     })
     .await;
-    assert!(
-        status.contains("0 waiting, 0 running, 1 cut off (the next start answers)"),
-        "{status}"
+    assert_contains!(
+        status,
+        "0 waiting, 0 running, 1 cut off (the next start answers)"
     );
     let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(
@@ -240,15 +234,10 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
         (&json!(0), &json!(1))
     );
     let list = setup.command(&["history"]).await.out;
-    assert!(
-        list.contains("cut off; the next start answers it"),
-        "{list}"
-    );
+    assert_contains!(list, "cut off; the next start answers it");
     let life = setup.command(&["history", &id]).await.out;
-    assert!(
-        life.contains("cut off; the next start answers it") && !life.contains("Process"),
-        "{life}"
-    );
+    assert_contains!(life, "cut off; the next start answers it");
+    assert_lacks!(life, "Process");
     let detail = setup.command(&["--json", "history", &id]).await.json();
     assert_eq!(
         (&detail["request"]["cutOff"], &detail["processes"]),

@@ -14,7 +14,7 @@ use crate::harness::wait::wait_until;
 fn assert_ends(ended: &EndedProgram, code: i32, words: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
     for word in words {
-        assert!(ended.log.contains(word), "{word:?} is not in {}", ended.log);
+        assert_contains!(ended.log, word);
     }
 }
 

@@ -43,10 +43,7 @@ async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
         assert_eq!(setup.answer(id).await.outcome, "ok");
     }
     let effects = setup.read("effects");
-    assert!(
-        !effects.contains("late") && !effects.contains("old"),
-        "{effects}"
-    );
+    assert_lacks!(effects, "late", "old");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +117,7 @@ async fn expires_unclaimed(is_closed_there: bool, past_ms: u64) -> bool {
     assert_eq!(setup.read("effects"), "");
     setup.wait_for_state(&id, RequestState::Delivered).await;
     let status = setup.command(&["status"]).await.out;
-    assert!(!status.contains("does not know"), "{status}");
+    assert_lacks!(status, "does not know");
     true
 }
 

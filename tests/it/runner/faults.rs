@@ -156,7 +156,7 @@ async fn one_reply_that_the_backend_cannot_store_holds_up_no_other() {
         );
     }
     relay.rule(|_, _| CallFate::Pass);
-    assert!(setup.answer(&stuck).await.text().contains("stuck"));
+    assert_contains!(setup.answer(&stuck).await.text(), "stuck");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

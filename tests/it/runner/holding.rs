@@ -83,10 +83,7 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
         assert_eq!(setup.state(id), Some(RequestState::Accepted));
     }
     let resumed = setup.command(&["resume"]).await;
-    assert!(
-        resumed.out.contains("Resumed") && resumed.out.contains("3 requests begin now"),
-        "{resumed:?}"
-    );
+    assert_contains!(resumed.out, "Resumed", "3 requests begin now");
     for id in [&new, &read, &later] {
         assert_eq!(setup.answer(id).await.outcome, "ok");
     }
@@ -115,13 +112,10 @@ async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
     assert_eq!(status["degraded"], json!(["safe_mode"]), "{status}");
     assert_eq!(status["safeMode"]["reason"], "3 crashes within 5 min");
     let shown = setup.command(&["status"]).await;
-    assert!(
-        shown.out.contains("Attention    Safe mode for "),
-        "{shown:?}"
-    );
+    assert_contains!(shown.out, "Attention    Safe mode for ");
     assert_eq!(setup.read("effects"), "");
     let resumed = setup.command(&["resume"]).await;
-    assert!(resumed.out.contains("Safe mode is over"), "{resumed:?}");
+    assert_contains!(resumed.out, "Safe mode is over");
     assert_eq!(setup.answer(&id).await.outcome, "ok");
 }
 

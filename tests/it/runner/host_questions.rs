@@ -73,10 +73,10 @@ async fn the_caller_s_side_is_asked_about_a_host() {
         let host = format!("127.0.0.1:{}", server.port);
         assert_eq!(question["host"], json!(host), "{question}");
         let wanted = format!("{host}: Bash wants to reach this host. Its command: \"");
-        assert!(title.starts_with(&wanted), "{title}");
+        assert_starts_with!(title, &wanted);
         setup.caller.choose(&question, option).await;
         let answer = setup.answer(&id).await;
-        assert!(answer.text().contains(expected), "{answer:?}");
+        assert_contains!(answer.text(), expected);
         assert!(setup.caller.questions().await.is_empty());
     }
 }
@@ -93,11 +93,8 @@ async fn where_nobody_reads_the_questions_a_host_is_refused_at_once() {
         .caller
         .call_and_wait(ToolCall::bash(&server.fetch()))
         .await;
-    assert!(
-        answer.text().contains("nobody can be asked now"),
-        "{answer:?}"
-    );
-    assert!(!answer.text().contains("served"), "{answer:?}");
+    assert_contains!(answer.text(), "nobody can be asked now");
+    assert_lacks!(answer.text(), "served");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,7 +119,7 @@ async fn what_a_command_sends_after_its_answer_is_in_the_history_and_the_audit()
     runner.end().await;
     let host = format!("127.0.0.1:{}", server.port);
     let shown = setup.shown_history(&id).await;
-    assert!(shown.contains(&format!("{host}: sent ")), "{shown}");
+    assert_contains!(shown, &format!("{host}: sent "));
     let listed = setup
         .command(&["audit", "list", "--request", &id, "--json"])
         .await;
@@ -167,7 +164,7 @@ async fn always_adds_a_rule_for_one_host_and_its_port() {
     terminal.types("l\n");
     terminal.end().await;
     let rules = std::fs::read_to_string(setup.setting.home.join("policy.toml")).expect("rules");
-    assert!(rules.contains("\"nobody.invalid:443\""), "{rules}");
+    assert_contains!(rules, "\"nobody.invalid:443\"");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,7 +182,7 @@ async fn a_rule_that_the_owner_adds_beforehand_saves_the_question() {
         .caller
         .call_and_wait(ToolCall::bash(&server.fetch()))
         .await;
-    assert!(answer.text().contains("served"), "{answer:?}");
+    assert_contains!(answer.text(), "served");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -207,7 +204,7 @@ async fn after_the_answer_of_a_call_the_caller_s_side_is_not_asked() {
     setup.write("go", "");
     wait_until("the end of the command", || setup.file("done").exists()).await;
     let said = setup.read("said");
-    assert!(said.contains("nobody can be asked now"), "{said}");
+    assert_contains!(said, "nobody can be asked now");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -56,7 +56,7 @@ async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
         .await;
     let so_far = ToolCall::new("ReadOutput", &json!({ "handle": handle.as_str() })).of("talk");
     let so_far = setup.caller.call_and_wait(so_far).await;
-    assert!(so_far.text().contains("a line of output"), "{so_far:?}");
+    assert_contains!(so_far.text(), "a line of output");
     assert!(setup.caller.result(&slow).await.is_none(), "it still runs");
     setup.write("go", "");
     assert_eq!(setup.answer(&slow).await.outcome, "ok");

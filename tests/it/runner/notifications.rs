@@ -99,10 +99,7 @@ async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
         panic!("nothing was shown");
     };
     assert_eq!(summary, "Bash waits for your approval");
-    assert!(
-        body.contains("echo ran &gt; effect") && body.contains("punie-runner approvals"),
-        "{body}"
-    );
+    assert_contains!(body, "echo ran &gt; effect", "punie-runner approvals");
     let listed = setup.listed_question().await;
     setup
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
@@ -116,10 +113,7 @@ async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
         panic!("nothing was shown");
     };
     assert_eq!(summary, "The agent asks you something");
-    assert!(
-        body.contains("Which &lt;color&gt;?") && body.contains("punie-runner questions"),
-        "{body}"
-    );
+    assert_contains!(body, "Which &lt;color&gt;?", "punie-runner questions");
     setup.command(&["questions", "refuse", &id]).await;
     assert_eq!(desktop.told.recv().await, Some(ServiceEvent::Closed(7)));
 }
@@ -135,6 +129,6 @@ async fn without_notify_nothing_is_shown_and_nobody_counts_as_asked() {
         .caller
         .call_and_wait(ToolCall::bash("echo ran > effect"))
         .await;
-    assert!(answer.text().contains("nobody can be asked"), "{answer:?}");
+    assert_contains!(answer.text(), "nobody can be asked");
     assert!(desktop.told.try_recv().is_err());
 }

@@ -44,11 +44,8 @@ async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
     let [lost, back] = told.as_slice() else {
         panic!("{told:#?}");
     };
-    assert!(
-        lost.contains("the runner tries again, and running calls go on"),
-        "{lost}"
-    );
-    assert!(back.contains("answers again after"), "{back}");
+    assert_contains!(lost, "the runner tries again, and running calls go on");
+    assert_contains!(back, "answers again after");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

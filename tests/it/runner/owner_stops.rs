@@ -119,7 +119,7 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
         let answer = setup.answer(id).await;
         assert_eq!(answer.verdict(), ("cancelled", "cancelled"), "{answer:?}");
         let text = answer.text();
-        assert!(text.starts_with("The owner stopped it"), "{text}");
+        assert_starts_with!(text, "The owner stopped it");
         assert!(words.iter().all(|words| text.contains(words)), "{text}");
     }
     // The sum of these is the longest time that a command may take to end.
@@ -137,10 +137,7 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
     assert_eq!(setup.answer(&behind).await.outcome, "ok");
     let told = shell_state(&setup, "sh_1").await;
-    assert!(
-        told.contains("killed by SIGKILL; the owner stopped it"),
-        "{told}"
-    );
+    assert_contains!(told, "killed by SIGKILL; the owner stopped it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -187,10 +184,7 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
     for id in [&slow, &young] {
         let answer = setup.answer(id).await;
         assert_eq!(answer.verdict(), ("cancelled", "cancelled"), "{answer:?}");
-        assert!(
-            answer.text().starts_with("The owner stopped it"),
-            "{answer:?}"
-        );
+        assert_starts_with!(answer.text(), "The owner stopped it");
     }
     // The answer of this call waits for the backend.
     setup.wait_for_state(&claimed, RequestState::Finished).await;
@@ -225,24 +219,22 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
     let begun = begun.as_str().expect("an id");
     let refused = setup.command(&["stop", begun]).await;
     let words = "but sh_1 still runs in the background; `punie-runner stop sh_1` ends it";
-    assert!(refused.log.contains(words), "{refused:?}");
+    assert_contains!(refused.log, words);
     let shown = setup.command(&["history", begun]).await.out;
-    assert!(
-        shown.contains("`punie-runner stop sh_1` ends it")
-            && shown.contains("Changes by the command are not tracked."),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "`punie-runner stop sh_1` ends it",
+        "Changes by the command are not tracked."
     );
 
     let withdrawn = setup.command(&["stop", &behind]).await;
     assert_eq!(withdrawn.code, Some(0), "{withdrawn:?}");
-    assert!(withdrawn.out.contains("never will"), "{withdrawn:?}");
+    assert_contains!(withdrawn.out, "never will");
     let answer = setup.answer(&behind).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     let text = answer.text();
-    assert!(
-        text.starts_with("The owner stopped it") && text.contains("it never ran"),
-        "{text}"
-    );
+    assert_starts_with!(text, "The owner stopped it");
+    assert_contains!(text, "it never ran");
 
     let stopped = setup.command(&["stop", &call]).await;
     assert!(!is_alive(&call_pid) && is_alive(&shell_pid) && is_alive(&other_pid));
@@ -250,7 +242,7 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
     assert_eq!(stopped.out.trim(), format!("Ended the call {call}."));
     let answer = setup.answer(&call).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
-    assert!(answer.text().contains("half of it"), "{answer:?}");
+    assert_contains!(answer.text(), "half of it");
     let ended = setup.command(&["stop", "sh_1", "--json"]).await.json();
     assert_eq!(
         (&ended["id"], &ended["shells"]),
@@ -268,7 +260,7 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
     ] {
         let refused = setup.command(&["stop", id]).await;
         assert_eq!(refused.code, Some(1), "{id}: {refused:?}");
-        assert!(refused.log.contains(words), "{id}: {refused:?}");
+        assert_contains!(refused.log, words; "{id}");
     }
     assert_eq!(setup.command(&["stop", &other]).await.code, Some(0));
     assert!(!is_alive(&other_pid));
@@ -328,22 +320,17 @@ async fn without_a_runner_what_a_killed_one_left_is_ended() {
     );
     let refused = setup.command(&["stop", &call]).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(
-        refused.log.contains("no runner is running") && refused.log.contains("pause --now"),
-        "{refused:?}"
-    );
+    assert_contains!(refused.log, "no runner is running", "pause --now");
     let paused = setup.command(&["pause", "--now"]).await;
     assert!(!is_alive(&shell) && !is_alive(&orphan), "{paused:?}");
     assert_eq!(paused.code, Some(0));
-    assert!(
-        paused
-            .out
-            .contains("Ended 1 call, and 1 shell in the background: sh_1.")
-            && paused.out.contains("No runner is running"),
-        "{paused:?}"
+    assert_contains!(
+        paused.out,
+        "Ended 1 call, and 1 shell in the background: sh_1."
     );
+    assert_contains!(paused.out, "No runner is running");
     let again = setup.command(&["pause", "--now"]).await;
-    assert!(again.out.contains("Nothing was running."), "{again:?}");
+    assert_contains!(again.out, "Nothing was running.");
 }
 
 /// Blocks its call until the test lets it go, and ignores a cancel.
@@ -385,12 +372,7 @@ async fn a_call_that_does_not_end_is_named_and_a_runner_that_is_silent_too() {
     gates[0].notified().await;
     let paused = setup.command(&["pause", "--now"]).await;
     assert_eq!(paused.code, Some(1), "{paused:?}");
-    assert!(
-        paused
-            .out
-            .contains(&format!("Still running: Deaf (call {call}).")),
-        "{paused:?}"
-    );
+    assert_contains!(paused.out, &format!("Still running: Deaf (call {call})."));
     gates[1].notify_one();
     // The call has finished, and its answer says so.
     assert_eq!(setup.answer(&call).await.text(), "done all the same");
@@ -399,10 +381,10 @@ async fn a_call_that_does_not_end_is_named_and_a_runner_that_is_silent_too() {
     let silent = setup.command(&["stop", "sh_1"]).await;
     assert_eq!(silent.code, Some(124), "{silent:?}");
     let pid = std::process::id();
-    assert!(
-        silent.log.contains("the runner did not answer")
-            && silent.log.contains(&format!("`kill {pid}`")),
-        "{silent:?}"
+    assert_contains!(
+        silent.log,
+        "the runner did not answer",
+        &format!("`kill {pid}`")
     );
     let left = std::fs::read_dir(setup.setting.home.join("state/switches")).expect("a folder");
     let names: Vec<_> = left.map(|file| file.expect("a file").file_name()).collect();

@@ -37,7 +37,7 @@ async fn an_unreadable_request_spoils_no_page() {
     for id in [&bad, &worse] {
         let answer = setup.answer(id).await;
         assert_eq!(answer.verdict(), ("error", "invalid_args"));
-        assert!(answer.text().contains("cannot be read"), "{answer:?}");
+        assert_contains!(answer.text(), "cannot be read");
     }
     let mut ran: Vec<String> = setup.read("ran").lines().map(str::to_owned).collect();
     ran.sort_unstable();
@@ -132,7 +132,7 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
         .caller
         .call_and_wait(ToolCall::bash("echo found"))
         .await;
-    assert!(answer.text().contains("found"), "{answer:?}");
+    assert_contains!(answer.text(), "found");
     // While a request that the listing found runs, the runner fetches its body once, however often it is listed.
     let id = setup
         .ask(ToolCall::bash(

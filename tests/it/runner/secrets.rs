@@ -37,10 +37,8 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
             .caller
             .call_and_wait(ToolCall::new("Read", &json!({ "file_path": "long.txt" })))
             .await;
-        assert!(
-            long.text().contains("before ...") && !long.raw.contains(&token[..8]),
-            "{long:?}"
-        );
+        assert_contains!(long.text(), "before ...");
+        assert_lacks!(long.raw, &token[..8]);
         let big = "cat leak.txt; seq 1 20000; cat leak.txt >&2";
         let asks = [
             ToolCall::bash("cat leak.txt"),
@@ -55,7 +53,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
         let mut handle = None;
         for ask in asks {
             let answer = setup.caller.call_and_wait(ask).await;
-            assert!(!answer.raw.contains(&token), "{answer:?}");
+            assert_lacks!(answer.raw, &token);
             assert!(
                 answer.text().contains("before") && answer.payload["meta"]["redactions"].is_u64(),
                 "{answer:?}"
@@ -70,10 +68,8 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
             &json!({ "handle": handle.expect("the large output was kept"), "limit": 1 }),
         );
         let kept = setup.caller.call_and_wait(kept).await;
-        assert!(
-            kept.text().contains("before") && !kept.raw.contains(&token),
-            "{kept:?}"
-        );
+        assert_contains!(kept.text(), "before");
+        assert_lacks!(kept.raw, &token);
         for file in std::fs::read_dir(setup.setting.home.join("state/outputs")).expect("the folder")
         {
             let bytes = std::fs::read(file.expect("an entry").path()).expect("readable");
@@ -82,7 +78,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
                 "a stored output holds the token"
             );
         }
-        assert!(!runner.log().contains(&token), "the log holds the token");
+        assert_lacks!(runner.log(), &token; "the log holds the token");
         runner.kill();
     }
 }
@@ -105,14 +101,8 @@ async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
     setup.write("go", "");
     let answer = setup.answer(&id).await;
     let text = answer.text();
-    assert!(
-        text.starts_with("before\n[REDACTED:secret]\nafter\n"),
-        "{answer:?}"
-    );
-    assert!(
-        !answer.raw.contains(&token) && !answer.raw.contains(&token[..20]),
-        "{answer:?}"
-    );
+    assert_starts_with!(text, "before\n[REDACTED:secret]\nafter\n"; "{answer:?}");
+    assert_lacks!(answer.raw, &token, &token[..20]);
     assert_eq!(
         text.matches("[REDACTED:secret]").count(),
         2,

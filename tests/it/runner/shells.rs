@@ -66,16 +66,16 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
 
     let runner = setup.run();
     let after = waited_for(&setup, "line 1").await;
-    assert!(
-        after.contains(&format!("Shell sh_1 (pid {pid}): running for "))
-            && after.contains("A test"),
-        "{after}"
+    assert_contains!(
+        after,
+        &format!("Shell sh_1 (pid {pid}): running for "),
+        "A test"
     );
     setup.write("go2", "");
     let last = waited_for(&setup, "line 2").await;
-    assert!(last.contains("\nline 2\n"));
+    assert_contains!(last, "\nline 2\n");
     let whole = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
-    assert!(whole.contains("\nline 0\nline 1\nline 2\n"), "{whole}");
+    assert_contains!(whole, "\nline 0\nline 1\nline 2\n");
     assert_eq!(
         find_handle(&before),
         find_handle(&last),
@@ -87,51 +87,38 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
         .call_and_wait(ToolCall::new("ReadOutput", &args))
         .await
         .text();
-    assert!(
-        kept.contains("1\tline 0\n") && kept.contains("3\tline 2\n"),
-        "{kept}"
-    );
+    assert_contains!(kept, "1\tline 0\n", "3\tline 2\n");
 
     let task = setup
         .caller
         .call_and_wait(ToolCall::new("TaskOutput", &json!({"task_id": "sh_1"})))
         .await
         .text();
-    assert!(
-        task.contains("running for ") && task.contains("line 2"),
-        "a shell is a task too: {task}"
-    );
+    assert_contains!(task, "running for ", "line 2"; "a shell is a task too");
     let tasks = setup
         .caller
         .call_and_wait(ToolCall::new("TaskOutput", &json!({})))
         .await
         .text();
-    assert!(tasks.contains("sh_1"), "{tasks}");
+    assert_contains!(tasks, "sh_1");
 
     // A second shell gets a name of its own.
-    assert!(
-        begin_shell(&setup, "sleep 600")
-            .await
-            .starts_with("Shell sh_2 ")
-    );
+    assert_starts_with!(begin_shell(&setup, "sleep 600").await, "Shell sh_2 ");
     runner.kill();
     let _runner = setup.run();
     let killed = setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
-    assert!(killed.text().contains("stopped with SIGTERM"), "{killed:?}");
+    assert_contains!(killed.text(), "stopped with SIGTERM");
     assert!(!is_alive(&pid));
     let again = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
-    assert!(
-        again.contains("exit code not known (the runner was restarted while it ran)"),
-        "{again}"
+    assert_contains!(
+        again,
+        "exit code not known (the runner was restarted while it ran)"
     );
     let listed = shell_status(&setup, json!({})).await;
-    assert!(
-        listed.contains("sh_2") && listed.contains("running for"),
-        "{listed}"
-    );
+    assert_contains!(listed, "sh_2", "running for");
     setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_2"})))
@@ -157,10 +144,9 @@ async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
     wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     runner.kill();
     let _runner = setup.run();
-    assert!(
-        shell_status(&setup, json!({"shell_id": "sh_1"}))
-            .await
-            .contains("running for")
+    assert_contains!(
+        shell_status(&setup, json!({"shell_id": "sh_1"})).await,
+        "running for"
     );
     assert_eq!(processes_with_argument(&marker).len(), 1);
     setup
@@ -191,10 +177,12 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
     let runner = setup.run();
     let lost = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
     let words = "ended while the runner was not there; last seen running ";
-    assert!(lost.contains("sh_1") && lost.contains(words), "{lost}");
-    assert!(
-        lost.contains("\nline 0\n") && lost.contains("its exit code is not known"),
-        "{lost}"
+    assert_contains!(
+        lost,
+        "sh_1",
+        words,
+        "\nline 0\n",
+        "its exit code is not known"
     );
     let kept = setup
         .caller
@@ -204,7 +192,7 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
         ))
         .await
         .text();
-    assert!(kept.contains("1\tline 0\n"), "{kept}");
+    assert_contains!(kept, "1\tline 0\n");
     let killed = setup
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
@@ -213,11 +201,11 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
         killed.outcome == "ok" && killed.text().contains("is over: ended while"),
         "{killed:?}"
     );
-    assert!(shell_status(&setup, json!({})).await.contains(words));
+    assert_contains!(shell_status(&setup, json!({})).await, words);
     // The state is the same after another crash.
     runner.kill();
     let _runner = setup.run();
-    assert!(shell_status(&setup, json!({})).await.contains(words));
+    assert_contains!(shell_status(&setup, json!({})).await, words);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -237,10 +225,10 @@ async fn a_shell_that_ended_before_a_crash_is_not_lost() {
     runner.kill();
     let _runner = setup.run();
     let shown = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
-    assert!(
-        shown.contains("ended before the runner was restarted, exit code 3")
-            && shown.contains("\none\n"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "ended before the runner was restarted, exit code 3",
+        "\none\n"
     );
 }
 
@@ -266,18 +254,13 @@ async fn a_terminal_that_ended_before_a_crash_says_how_and_reads_as_it_did() {
     let _runner = setup.run();
     for since in [None, Some(3)] {
         let shown = shell_status(&setup, json!({"shell_id": "sh_1", "since": since})).await;
-        assert!(
-            shown.contains("ended before the runner was restarted, exit code 3"),
-            "{shown}"
+        assert_contains!(
+            shown,
+            "ended before the runner was restarted, exit code 3",
+            "\ngreen\n"
         );
-        assert!(
-            shown.contains("\ngreen\n") && !shown.contains('\x1b'),
-            "{shown}"
-        );
-        assert!(
-            !shown.contains("since="),
-            "no cursor counts any more: {shown}"
-        );
+        assert_lacks!(shown, "\x1b");
+        assert_lacks!(shown, "since="; "no cursor counts any more");
     }
 }
 
@@ -291,10 +274,7 @@ async fn a_stop_ends_shells_and_the_next_life_says_so() {
     assert!(!is_alive(&pid), "a stop ends the shell");
     let _runner = setup.run();
     let listed = shell_status(&setup, json!({})).await;
-    assert!(
-        listed.contains("sh_1 ") && listed.contains("ended with the runner, which was stopped "),
-        "{listed}"
-    );
+    assert_contains!(listed, "sh_1 ", "ended with the runner, which was stopped ");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -305,17 +285,15 @@ async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_an
         .caller
         .call_and_wait(ToolCall::bash("sleep 600 & echo $! > pid; echo hi"))
         .await;
-    assert!(answer.text().contains("Kept as shell sh_1"), "{answer:?}");
+    assert_contains!(answer.text(), "Kept as shell sh_1");
     let pid = setup.line("pid").await;
     runner.kill();
     assert!(is_alive(&pid), "the test needs an orphan");
     let _runner = setup.run();
     let listed = shell_status(&setup, json!({})).await;
-    assert!(
-        listed.contains(
-            "ended, exit code 0; what it had left running was ended after the runner was killed"
-        ),
-        "{listed}"
+    assert_contains!(
+        listed,
+        "ended, exit code 0; what it had left running was ended after the runner was killed"
     );
     assert!(!is_alive(&pid));
 }
@@ -336,11 +314,7 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
     assert!(is_alive(&pid) && setup.read("done").is_empty());
     let _runner = setup.run();
     assert_eq!(setup.line("done").await, "0", "no broken pipe");
-    assert!(
-        waited_for(&setup, "^1000000$")
-            .await
-            .contains("\n1000000\n")
-    );
+    assert_contains!(waited_for(&setup, "^1000000$").await, "\n1000000\n");
     let shown = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
     let args = json!({"handle": find_handle(&shown), "offset": 999_999});
     let kept = setup
@@ -348,10 +322,7 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
         .call_and_wait(ToolCall::new("ReadOutput", &args))
         .await
         .text();
-    assert!(
-        kept.contains("999999\t999999\n") && kept.contains("1000000\t1000000\n"),
-        "{kept}"
-    );
+    assert_contains!(kept, "999999\t999999\n", "1000000\t1000000\n");
     // The shell outlives the runner of this test, so the test ends it.
     setup
         .caller
@@ -382,10 +353,7 @@ async fn type_text(setup: &RunnerFixture, text: &str) {
         .call_and_wait(ToolCall::new("WriteShell", &args))
         .await
         .text();
-    assert!(
-        answer.contains(&format!("\n{text}\ngot {text}\n")),
-        "{answer}"
-    );
+    assert_contains!(answer, &format!("\n{text}\ngot {text}\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -403,10 +371,7 @@ async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner()
     let _runner = setup.run();
     type_text(&setup, "three").await;
     let whole = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
-    assert!(
-        whole.contains("\none\ngot one\ntwo\ngot two\nthree\ngot three\n"),
-        "{whole}"
-    );
+    assert_contains!(whole, "\none\ngot one\ntwo\ngot two\nthree\ngot three\n");
     let sockets = || std::fs::read_dir(setup.setting.home.join("state/shells")).expect("there");
     let socket = sockets()
         .next()
@@ -424,7 +389,7 @@ async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner()
         .caller
         .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
         .await;
-    assert!(killed.text().contains("stopped with "), "{killed:?}");
+    assert_contains!(killed.text(), "stopped with ");
     assert!(!is_alive(&pid));
     wait_until("no socket", || sockets().next().is_none()).await;
     wait_until("no holder", || processes_with_argument(&socket).is_empty()).await;
@@ -448,9 +413,9 @@ async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
     setup.write("go1", "");
     let second = json!({"shell_id": "sh_2", "pattern": "line 1", "wait_ms": 30_000});
     let shown = status_with(&setup, second, "line 1").await;
-    assert!(shown.contains("running for "), "{shown}");
+    assert_contains!(shown, "running for ");
     let whole = shell_status(&setup, json!({"shell_id": "sh_2"})).await;
-    assert!(whole.contains("\nline 0\nline 1\n"), "{whole}");
+    assert_contains!(whole, "\nline 0\nline 1\n");
     for shell in ["sh_1", "sh_2"] {
         setup
             .caller

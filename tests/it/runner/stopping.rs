@@ -70,7 +70,7 @@ async fn a_command_that_does_not_finish_is_ended_and_answered_as_interrupted() {
         .await
         .expect("delivered before the end");
     assert_eq!(answer.verdict(), ("error", "interrupted"));
-    assert!(answer.text().contains("half of it"), "{answer:?}");
+    assert_contains!(answer.text(), "half of it");
     assert!(!is_alive(&child));
     assert!(!setup.caller.sees_online().await);
 }
@@ -129,7 +129,7 @@ async fn f59_a_stop_while_the_backend_is_away_keeps_what_is_undelivered() {
     assert_eq!(runner.end().await.code, Some(0));
     setup.start_backend().await;
     assert_eq!(setup.once().await["delivered"], 1);
-    assert!(setup.answer(&id).await.text().contains("the end"));
+    assert_contains!(setup.answer(&id).await.text(), "the end");
     assert_eq!(setup.read("began"), "ran\n");
 }
 

@@ -44,12 +44,7 @@ async fn a_finished_task_can_be_read_after_a_crash() {
     wait_for_output(&setup, &task, "is done").await;
     runner.kill();
     let runner = setup.run();
-    assert!(
-        task_output(&setup, &task)
-            .await
-            .text()
-            .contains("the answer")
-    );
+    assert_contains!(task_output(&setup, &task).await.text(), "the answer");
     assert_eq!(setup.read("effects"), "ran\n");
     let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(
@@ -68,17 +63,11 @@ async fn a_task_cut_off_by_a_crash_is_interrupted_and_not_run_again() {
     setup.line("effects").await;
     wait_for_output(&setup, &task, "half of it").await;
     let so_far = task_output(&setup, &task).await;
-    assert!(
-        so_far.text().contains("running") && so_far.text().contains("half of it"),
-        "{so_far:?}"
-    );
+    assert_contains!(so_far.text(), "running", "half of it");
     runner.kill();
     let runner = setup.run();
     let answer = wait_for_output(&setup, &task, "failed").await;
-    assert!(
-        answer.text().contains("Interrupted") && answer.text().contains("half of it"),
-        "{answer:?}"
-    );
+    assert_contains!(answer.text(), "Interrupted", "half of it");
     assert_eq!(setup.read("effects"), "ran\n");
     runner.kill();
     assert_eq!(
@@ -100,7 +89,7 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
     assert_eq!(task, "task_1");
     wait_for_output(&setup, &task, "first").await;
     let so_far = task_output(&setup, &task).await;
-    assert!(so_far.text().contains("first\n[since=6 "), "{so_far:?}");
+    assert_contains!(so_far.text(), "first\n[since=6 ");
     setup.write("go", "");
     let args = json!({ "task_id": task, "since": 6, "wait_ms": 30_000 });
     let text = wait_for_some("its end", async || {
@@ -109,11 +98,9 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
         text.contains("is done after").then_some(text)
     })
     .await;
-    assert!(text.contains("exit code 3"), "{text}");
-    assert!(
-        text.ends_with("\nsecond\n") && !text.contains("first"),
-        "there is no more to follow: {text}"
-    );
+    assert_contains!(text, "exit code 3");
+    assert_ends_with!(text, "\nsecond\n"; "there is no more to follow");
+    assert_lacks!(text, "first"; "there is no more to follow");
     let list = async || {
         setup
             .caller
@@ -122,10 +109,10 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
             .text()
     };
     let before = list().await;
-    assert!(
-        before.contains(&format!("{task}: done, "))
-            && before.contains("Bash {\"command\":\"echo first"),
-        "{before}"
+    assert_contains!(
+        before,
+        &format!("{task}: done, "),
+        "Bash {\"command\":\"echo first"
     );
     runner.kill();
     let _runner = setup.run();
@@ -143,10 +130,10 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
         begun.starts_with("Task task_2 started") && begun.matches("task_").count() == 1,
         "{begun}"
     );
-    assert!(
+    assert_contains!(
         wait_for_output(&setup, &format!("{id}-task"), "is done")
             .await
-            .text()
-            .contains("third")
+            .text(),
+        "third"
     );
 }

@@ -39,7 +39,7 @@ async fn a_background_command_is_one_change_from_its_start_to_its_end() {
     setup.line("early").await;
     let refused = run_undo(&setup, &id).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.log.contains("still runs"), "{refused:?}");
+    assert_contains!(refused.log, "still runs");
     setup.write("go", "");
     wait_until("its end", || setup.file("done").exists()).await;
     let undone = wait_for_some("its change is recorded", async || {

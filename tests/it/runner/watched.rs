@@ -43,8 +43,6 @@ async fn the_service_manager_hears_that_all_is_well() {
     runner.stop().await;
     let heard = hear();
     let stopping = "STOPPING=1\nEXTEND_TIMEOUT_USEC=40000000\n";
-    assert!(
-        heard.starts_with("READY=1\n") && heard.contains(stopping),
-        "{heard}"
-    );
+    assert_starts_with!(heard, "READY=1\n");
+    assert_contains!(heard, stopping);
 }

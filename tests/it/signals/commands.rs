@@ -28,7 +28,7 @@ async fn a_machine_without_any_source_says_so_for_each() {
             assert_eq!(source["state"], "absent", "{source}");
             let category = source["category"].as_str().expect("a category");
             let line = format!("- {name} ({category}): not on this device\n");
-            assert!(text.contains(&line), "{text}");
+            assert_contains!(text, &line);
         }
     }
     assert_eq!(read["off"], json!([]));
@@ -42,14 +42,13 @@ async fn only_the_developer_s_environment_is_previewed_without_a_setting() {
     make_chrome_history(user.path(), "A page", 30);
     let ended = start_signals(&setup, user.path(), &["preview"]).end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.out.contains("git (2)"), "{ended:?}");
-    assert!(!ended.out.contains("chrome"), "{ended:?}");
-    for words in [
+    assert_contains!(ended.out, "git (2)");
+    assert_lacks!(ended.out, "chrome");
+    assert_contains!(
+        ended.log,
         "browsing_bookmarks is off: nothing of it was opened.",
-        "Nothing was sent.",
-    ] {
-        assert!(ended.log.contains(words), "{ended:?}");
-    }
+        "Nothing was sent."
+    );
     let named = ["preview", "--category", "browsing_bookmarks"];
     let ended = start_signals(&setup, user.path(), &named).end().await;
     assert_eq!(ended.code, Some(77), "{ended:?}");
@@ -85,8 +84,8 @@ async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let read = ended.json();
     let text = read["text"].as_str().expect("a text");
-    assert!(text.contains("- rust.example (30)"), "{text}");
-    assert!(!text.contains("token"), "{text}");
+    assert_contains!(text, "- rust.example (30)");
+    assert_lacks!(text, "token");
     let source = |name: &str| {
         let mut all = read["sources"].as_array().expect("sources").iter();
         all.find(|source| source["source"] == name)
@@ -97,14 +96,11 @@ async fn what_cannot_be_read_is_told_and_the_rest_is_shown() {
     assert_eq!(source("opera")["state"], "absent");
     for name in ["chromium", "vivaldi"] {
         let source = source(name);
-        assert!(
-            source.to_string().contains("a history could not be read"),
-            "{source}"
-        );
+        assert_contains!(source.to_string(), "a history could not be read");
         assert_eq!(source["state"], "failed", "{source}");
     }
     // A database that another program holds locked can still be read.
-    assert!(text.contains("- fox.example (40)"), "{read}");
+    assert_contains!(text, "- fox.example (40)"; "{read}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,11 +117,7 @@ async fn a_person_agrees_at_the_terminal_and_withdraws() {
     for (typed, code) in [("n\n", 77), ("y\n", 0)] {
         let mut asked = OnTerminal::start(&setup.setting, &["signals", "collect"]);
         asked.shows("Do you agree? [y/N] ").await;
-        assert!(
-            asked.shown().contains("Whole command lines"),
-            "{}",
-            asked.shown()
-        );
+        assert_contains!(asked.shown(), "Whole command lines");
         asked.types(typed);
         assert_eq!(asked.end().await, Some(code), "{}", asked.shown());
         assert_eq!(asked.shown().contains("cargo (1)"), code == 0);
@@ -151,10 +143,7 @@ async fn a_person_agrees_at_the_terminal_and_withdraws() {
     let previewed = setup.command(&["signals", "preview"]).await;
     assert_eq!(previewed.out, collected.out);
     let withdrawn = setup.command(&["signals", "withdraw"]).await;
-    assert!(
-        withdrawn.out.contains("Withdrawn: dev_environment."),
-        "{withdrawn:?}"
-    );
+    assert_contains!(withdrawn.out, "Withdrawn: dev_environment.");
     assert_eq!(listed().await["consentedAtMs"], Value::Null);
     assert_eq!(setup.command(&["signals", "collect"]).await.code, Some(77));
     let recorded = std::fs::read_to_string(&consents).expect("the consents");
@@ -162,5 +151,5 @@ async fn a_person_agrees_at_the_terminal_and_withdraws() {
     std::fs::write(&consents, format!("{recorded}torn")).expect("written");
     let said = setup.command(&["signals"]).await;
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.log.contains("Line 3 of "), "{said:?}");
+    assert_contains!(said.log, "Line 3 of ");
 }

@@ -55,13 +55,7 @@ async fn json_and_csv_are_what_their_readers_expect() {
     let change = json!({"query": "UPDATE users SET name = 'x' WHERE id = 1 RETURNING id", "mode": "rw", "format": "json"});
     let answer: Value = serde_json::from_str(&setup.answer(change).await).expect("JSON");
     assert_eq!(answer["rows"], json!([[1]]));
-    assert!(
-        answer["notes"][0]
-            .as_str()
-            .expect("a note")
-            .contains("1 row"),
-        "{answer}"
-    );
+    assert_contains!(answer["notes"][0].as_str().expect("a note"), "1 row");
     let answer = setup
         .answer(json!({"query": "SELECT 'a,b' AS x, NULL AS y", "format": "csv"}))
         .await;
@@ -74,33 +68,20 @@ async fn the_commands_of_sqlites_shell_for_the_schema_answer() {
         "CREATE TABLE a (x); CREATE TABLE b (y); CREATE VIEW v AS SELECT x FROM a;",
     );
     let answer = setup.answer(json!({"query": ".tables"})).await;
-    assert!(
-        answer.ends_with("2 tables, 1 view\ntable a\ntable b\nview v"),
-        "{answer}"
-    );
+    assert_ends_with!(answer, "2 tables, 1 view\ntable a\ntable b\nview v");
     let answer = setup
         .answer(json!({"query": ".schema b", "mode": "rw", "format": "json"}))
         .await;
-    assert!(
-        answer.ends_with("table b\n  CREATE TABLE b (y)") && !answer.contains("TABLE a"),
-        "{answer}"
-    );
+    assert_ends_with!(answer, "table b\n  CREATE TABLE b (y)");
+    assert_lacks!(answer, "TABLE a");
     let answer = setup.answer(json!({"query": ".schema;"})).await;
-    assert!(
-        answer.contains("TABLE a (x)") && answer.contains("VIEW v"),
-        "{answer}"
-    );
-    assert!(
-        setup
-            .answer(json!({"query": ".schema zz"}))
-            .await
-            .contains("none of them is called \"zz\"")
+    assert_contains!(answer, "TABLE a (x)", "VIEW v");
+    assert_contains!(
+        setup.answer(json!({"query": ".schema zz"})).await,
+        "none of them is called \"zz\""
     );
     let refused = setup.refused(json!({"query": ".dump"})).await;
-    assert!(
-        refused.model_text().contains(".tables and .schema are"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), ".tables and .schema are");
 }
 
 #[tokio::test]
@@ -108,13 +89,13 @@ async fn a_cut_cell_names_the_way_to_the_rest() {
     let setup =
         SqliteFixture::new("CREATE TABLE t (long); INSERT INTO t VALUES (printf('%.300c', 'x'));");
     let answer = setup.answer(json!({"query": "SELECT long FROM t"})).await;
-    assert!(answer.contains("... (300 characters)"), "{answer}");
+    assert_contains!(answer, "... (300 characters)");
     let way = "1 value cut: format=\"json\" shows 20,000 characters of each, substr(column, 201, 20000) the rest";
-    assert!(answer.contains(way), "{answer}");
+    assert_contains!(answer, way);
     let rest = setup
         .answer(json!({"query": "SELECT length(substr(long, 201, 20000)) FROM t"}))
         .await;
-    assert!(rest.ends_with(" 100\n[1 row]"), "{rest}");
+    assert_ends_with!(rest, " 100\n[1 row]");
 }
 
 #[tokio::test]
@@ -125,22 +106,19 @@ async fn pages_say_whether_there_is_more() {
     let answer = setup
         .answer(json!({"query": "SELECT i FROM n ORDER BY i"}))
         .await;
-    assert!(
-        answer.ends_with("[100 rows (1-100); more rows exist: offset=100]"),
-        "{answer}"
-    );
+    assert_ends_with!(answer, "[100 rows (1-100); more rows exist: offset=100]");
     let answer = setup
         .answer(json!({"query": "SELECT i FROM n ORDER BY i;  -- all\n", "offset": 200}))
         .await;
-    assert!(answer.ends_with("[50 rows (201-250)]"), "{answer}");
+    assert_ends_with!(answer, "[50 rows (201-250)]");
     let answer = setup
         .answer(json!({"query": "SELECT i FROM n", "offset": 900}))
         .await;
-    assert!(answer.contains("there are 250 rows"), "{answer}");
+    assert_contains!(answer, "there are 250 rows");
     let answer = setup
         .answer(json!({"query": "SELECT i FROM n LIMIT 3", "limit": 3}))
         .await;
-    assert!(answer.ends_with("[3 rows]"), "{answer}");
+    assert_ends_with!(answer, "[3 rows]");
 }
 
 #[tokio::test]
@@ -149,14 +127,11 @@ async fn parameters_are_bound_and_checked() {
     let answer = setup
         .answer(json!({"query": "SELECT name FROM users WHERE id = ? OR name = ?", "params": [1, "bob"]}))
         .await;
-    assert!(
-        answer.contains("ann") && answer.contains("bob") && answer.contains("[2 rows]"),
-        "{answer}"
-    );
+    assert_contains!(answer, "ann", "bob", "[2 rows]");
     let answer = setup
         .answer(json!({"query": "SELECT name FROM users WHERE id = :id", "params": {"id": 3}}))
         .await;
-    assert!(answer.contains("cy"), "{answer}");
+    assert_contains!(answer, "cy");
     for (query, params) in [
         ("SELECT ?", json!([1, 2])),
         ("SELECT ?", json!({"a": 1})),
@@ -183,19 +158,13 @@ async fn parameters_are_bound_and_checked() {
 async fn an_empty_query_shows_the_schema() {
     let setup = SqliteFixture::new(USERS);
     let answer = setup.answer(json!({})).await;
-    assert!(
-        answer.contains("1 table, 1 view") && answer.contains("table users: 3 rows"),
-        "{answer}"
+    assert_contains!(answer, "1 table, 1 view", "table users: 3 rows");
+    assert_contains!(
+        answer,
+        "CREATE TABLE users (id INTEGER",
+        "CREATE INDEX users_by_name"
     );
-    assert!(
-        answer.contains("CREATE TABLE users (id INTEGER")
-            && answer.contains("CREATE INDEX users_by_name"),
-        "{answer}"
-    );
-    assert!(
-        answer.contains("view names\n  CREATE VIEW names"),
-        "{answer}"
-    );
+    assert_contains!(answer, "view names\n  CREATE VIEW names");
 }
 
 #[tokio::test]
@@ -228,7 +197,7 @@ async fn reading_of_every_kind_is_allowed() {
         ),
     ] {
         let answer = setup.answer(json!({"query": query})).await;
-        assert!(answer.contains(part), "{query}: {answer}");
+        assert_contains!(answer, part; "{query}");
     }
 }
 
@@ -239,20 +208,10 @@ async fn a_misspelt_name_gets_the_near_one() {
         .refused(json!({"query": "SELECT nmae FROM user"}))
         .await;
     assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
-    assert!(
-        refused
-            .model_text()
-            .contains("`nmae`: did you mean `name`?"),
-        "{refused}"
-    );
-    assert!(
-        refused
-            .model_text()
-            .contains("`user`: did you mean `users`?"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "`nmae`: did you mean `name`?");
+    assert_contains!(refused.model_text(), "`user`: did you mean `users`?");
     let refused = setup.refused(json!({"query": "SELEC 1"})).await;
-    assert!(refused.model_text().contains('^'), "{refused}");
+    assert_contains!(refused.model_text(), "^");
 }
 
 #[tokio::test]
@@ -260,7 +219,7 @@ async fn an_empty_file_is_a_database_without_tables() {
     let setup = SqliteFixture::new(USERS);
     fs::write(setup.path("empty.db"), "").expect("a file");
     let answer = setup.answer(json!({"database_path": "empty.db"})).await;
-    assert!(answer.contains("0 tables"), "{answer}");
+    assert_contains!(answer, "0 tables");
     assert_eq!(
         fs::metadata(setup.path("empty.db")).expect("a file").len(),
         0
@@ -287,16 +246,13 @@ async fn a_damaged_table_is_called_damaged_in_the_overview() {
     fs::write(setup.path("app.db"), bytes).expect("a file");
     let reply = setup.ask(json!({})).await.expect("an overview");
     let answer = reply_text(&reply);
-    assert!(answer.contains("table whole: 1 row"), "{answer}");
-    assert!(
-        answer.contains("table broken: rows not counted: database disk image is malformed"),
-        "{answer}"
+    assert_contains!(answer, "table whole: 1 row");
+    assert_contains!(
+        answer,
+        "table broken: rows not counted: database disk image is malformed"
     );
     let warnings = reply.meta.warnings.join("\n");
-    assert!(
-        warnings.contains("damaged") && warnings.contains("database disk image is malformed"),
-        "{warnings}"
-    );
+    assert_contains!(warnings, "damaged", "database disk image is malformed");
 }
 
 #[tokio::test]
@@ -306,10 +262,7 @@ async fn a_view_without_end_is_described_and_not_counted() {
          CREATE TABLE wide (a); INSERT INTO wide WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 200000) SELECT i FROM c;",
     );
     let answer = setup.answer(json!({})).await;
-    assert!(
-        answer.contains("table wide: 200,000 rows") && answer.contains("view endless"),
-        "{answer}"
-    );
+    assert_contains!(answer, "table wide: 200,000 rows", "view endless");
 }
 
 #[tokio::test]
@@ -320,16 +273,8 @@ async fn a_secret_is_masked_before_its_text_is_cut() {
         let long = format!("{}{SECRET}{}", "x".repeat(before), "y".repeat(200));
         let args = json!({"query": "SELECT ? AS a", "params": [long], "format": format, "max_chars": 60_000});
         let reply = setup.ask(args).await.expect("an answer");
-        assert!(
-            !reply_text(&reply).contains(&SECRET[..5]),
-            "{format}: {}",
-            reply_text(&reply)
-        );
-        assert!(
-            reply_text(&reply).contains("x[REDACTED"),
-            "{format}: {}",
-            reply_text(&reply)
-        );
+        assert_lacks!(reply_text(&reply), &SECRET[..5]; "{format}");
+        assert_contains!(reply_text(&reply), "x[REDACTED"; "{format}");
         assert_eq!(reply.meta.redactions, Some(1), "{format}");
     }
     let view = format!(
@@ -338,10 +283,8 @@ async fn a_secret_is_masked_before_its_text_is_cut() {
     );
     setup.answer(json!({"query": view, "mode": "rw"})).await;
     let answer = setup.answer(json!({})).await;
-    assert!(
-        !answer.contains(&SECRET[..5]) && answer.contains("x[REDACTED"),
-        "{answer}"
-    );
+    assert_lacks!(answer, &SECRET[..5]);
+    assert_contains!(answer, "x[REDACTED");
 }
 
 #[tokio::test]
@@ -352,11 +295,8 @@ async fn a_spatial_index_is_read_without_leave_to_write() {
     let rows = setup
         .answer(json!({"query": "SELECT name FROM places WHERE west < 5"}))
         .await;
-    assert!(rows.contains("here"), "{rows}");
-    assert!(
-        setup.answer(json!({})).await.contains("places"),
-        "the overview lists the table"
-    );
+    assert_contains!(rows, "here");
+    assert_contains!(setup.answer(json!({})).await, "places"; "the overview lists the table");
     let before = setup.files();
     for change in [
         "INSERT INTO places VALUES (2, 2, 3, 'x')",

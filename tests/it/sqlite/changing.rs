@@ -74,7 +74,7 @@ async fn rows_that_a_change_returns_are_shown_and_the_change_is_whole() {
         lines[4], "[2 rows (1-2); 1 more were changed and are not shown]",
         "{answer}"
     );
-    assert!(answer.ends_with(": 3 rows affected."), "{answer}");
+    assert_ends_with!(answer, ": 3 rows affected.");
     let changed: i64 = setup
         .connection()
         .query_row("SELECT sum(big) FROM users", [], |row| row.get(0))
@@ -103,23 +103,16 @@ async fn the_schema_can_be_changed() {
     ] {
         let args = json!({"query": query, "mode": "rw", "confirm": query.contains("DROP")});
         let answer = setup.answer(args).await;
-        assert!(
-            answer.starts_with("Done and committed to "),
-            "{query}: {answer}"
-        );
+        assert_starts_with!(answer, "Done and committed to "; "{query}");
     }
     let answer = setup.change("INSERT INTO animals (owner) VALUES (1)").await;
-    assert!(
-        answer.ends_with(
-            "1 row affected, 1 row more by triggers, foreign keys or in the tables behind a virtual table, last insert id 1."
-        ),
-        "{answer}"
+    assert_ends_with!(
+        answer,
+        "1 row affected, 1 row more by triggers, foreign keys or in the tables behind a virtual table, last insert id 1."
     );
     let schema = setup.answer(json!({})).await;
-    assert!(
-        schema.contains("table animals: 1 row") && !schema.contains("notes"),
-        "{schema}"
-    );
+    assert_contains!(schema, "table animals: 1 row");
+    assert_lacks!(schema, "notes");
 }
 
 #[tokio::test]
@@ -144,7 +137,7 @@ async fn dropping_something_needs_to_be_confirmed() {
             ErrorCode::PolicyDenied,
             "{query}: {refused}"
         );
-        assert!(refused.model_text().contains("confirm=true"), "{refused}");
+        assert_contains!(refused.model_text(), "confirm=true");
     }
     assert_eq!(setup.answer(json!({})).await, before);
     for query in drops {
@@ -169,17 +162,13 @@ async fn a_change_of_every_row_needs_to_be_confirmed() {
             ErrorCode::PolicyDenied,
             "{query}: {refused}"
         );
-        assert!(
-            refused.model_text().contains("confirm=true")
-                && refused.model_text().contains("Nothing was changed"),
-            "{refused}"
-        );
+        assert_contains!(refused.model_text(), "confirm=true", "Nothing was changed");
     }
     assert_eq!(setup.count("users"), 3);
     let answer = setup
         .answer(json!({"query": "DELETE FROM users", "mode": "rw", "confirm": true}))
         .await;
-    assert!(answer.ends_with("3 rows affected."), "{answer}");
+    assert_ends_with!(answer, "3 rows affected.");
     assert_eq!(setup.count("users"), 0);
 }
 
@@ -253,12 +242,10 @@ async fn a_change_that_fails_leaves_nothing_behind() {
             ErrorCode::InvalidArgs,
             "{query}: {refused}"
         );
-        assert!(refused.model_text().contains(part), "{query}: {refused}");
-        assert!(
-            refused
-                .model_text()
-                .ends_with("Nothing was changed: the transaction was rolled back."),
-            "{refused}"
+        assert_contains!(refused.model_text(), part; "{query}");
+        assert_ends_with!(
+            refused.model_text(),
+            "Nothing was changed: the transaction was rolled back."
         );
     }
     assert_eq!(setup.files(), before);
@@ -274,10 +261,7 @@ async fn a_change_is_undone_at_its_time_limit_and_when_cancelled() {
         .refused(json!({"query": ENDLESS, "mode": "rw", "timeout_ms": 50}))
         .await;
     assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
-    assert!(
-        refused.model_text().contains("Nothing was changed"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "Nothing was changed");
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args =
@@ -300,13 +284,10 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
     let ask = json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 100});
     let refused = setup.refused(ask).await;
     assert_eq!(refused.stable_code(), ErrorCode::Busy, "{refused}");
-    assert!(
-        refused.model_text().contains("locked by another process"),
-        "{refused}"
-    );
-    assert!(
-        refused.model_text().contains("Nothing was changed"),
-        "{refused}"
+    assert_contains!(
+        refused.model_text(),
+        "locked by another process",
+        "Nothing was changed"
     );
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
@@ -333,11 +314,7 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
         asked.send(()).expect("the lock holder receives it");
     });
     let reply = answer.expect("a change");
-    assert!(
-        reply_text(&reply).contains("1 row affected"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "1 row affected");
     holder.join().expect("it ends");
     assert_eq!(setup.count("t"), 2);
 }
@@ -367,14 +344,12 @@ async fn a_question_with_mode_rw_says_that_nothing_was_changed() {
     let setup = SqliteFixture::new(USERS);
     let before = setup.files();
     let answer = setup.change("SELECT count(*) AS n FROM users").await;
-    assert!(
-        answer.starts_with("n\n-\n3\n[1 row]\n") && answer.contains("nothing was changed"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "n\n-\n3\n[1 row]\n");
+    assert_contains!(answer, "nothing was changed");
     let answer = setup
         .answer(json!({"query": "EXPLAIN QUERY PLAN DELETE FROM users", "mode": "rw"}))
         .await;
-    assert!(answer.contains("nothing was changed"), "{answer}");
+    assert_contains!(answer, "nothing was changed");
     assert_eq!(setup.files(), before);
 }
 
@@ -417,7 +392,7 @@ async fn protected_places_and_second_names_are_not_written() {
     let answer = setup
         .answer(json!({"database_path": "two.db", "query": "SELECT name FROM users"}))
         .await;
-    assert!(answer.contains("ann"), "{answer}");
+    assert_contains!(answer, "ann");
     let gone = json!({"database_path": "new.db", "query": "CREATE TABLE t (a)", "mode": "rw"});
     assert_eq!(setup.refused(gone).await.stable_code(), ErrorCode::NotFound);
     assert!(!setup.path("new.db").exists());
@@ -462,9 +437,9 @@ async fn an_empty_file_becomes_a_database() {
     let setup = SqliteFixture::new(USERS);
     fs::write(setup.path("new.db"), "").expect("a file");
     let create = json!({"database_path": "new.db", "query": "CREATE TABLE t (a)", "mode": "rw"});
-    assert!(setup.answer(create).await.starts_with("Done and committed"));
+    assert_starts_with!(setup.answer(create).await, "Done and committed");
     let schema = setup.answer(json!({"database_path": "new.db"})).await;
-    assert!(schema.contains("table t: 0 rows"), "{schema}");
+    assert_contains!(schema, "table t: 0 rows");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -483,9 +458,9 @@ async fn the_journal_knows_which_calls_write() {
     };
     let query = "DELETE FROM users WHERE id = 1";
     let answer = ask(json!({"database_path": "app.db", "query": "SELECT name FROM users"})).await;
-    assert!(answer.text().contains("ann"), "{answer:?}");
+    assert_contains!(answer.text(), "ann");
     let answer = ask(json!({"database_path": "app.db", "query": query, "mode": "rw"})).await;
-    assert!(answer.text().contains("1 row affected"), "{answer:?}");
+    assert_contains!(answer.text(), "1 row affected");
     let args = json!({"tool": "SqliteQuery", "args": {"database_path": "app.db", "query": query, "mode": "rw"}});
     let answer = setup
         .caller
@@ -527,12 +502,12 @@ async fn a_change_is_told_as_what_it_was() {
     ] {
         let args = json!({"query": query, "mode": "rw", "confirm": true});
         let answer = setup.answer(args).await;
-        assert!(answer.contains(told), "{query}: {answer}");
+        assert_contains!(answer, told; "{query}");
     }
     let answer = setup.answer(json!({"query": "pragma journal_mode"})).await;
-    assert!(answer.contains("delete"), "{answer}");
+    assert_contains!(answer, "delete");
     let refused = setup
         .refused(json!({"query": "pragma journal_mode = wal"}))
         .await;
-    assert!(refused.model_text().contains("not allowed"), "{refused}");
+    assert_contains!(refused.model_text(), "not allowed");
 }

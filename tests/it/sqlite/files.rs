@@ -68,7 +68,7 @@ async fn h86_only_regular_files_inside_are_opened() {
     let refused = setup
         .refused(json!({"database_path": "ap.db", "query": "SELECT 1"}))
         .await;
-    assert!(refused.model_text().contains("app.db"), "{refused}");
+    assert_contains!(refused.model_text(), "app.db");
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn strange_file_names_open_the_file_of_that_name() {
         let answer = setup
             .answer(json!({"database_path": name, "query": "SELECT a FROM t"}))
             .await;
-        assert!(answer.contains('7'), "{name}: {answer}");
+        assert_contains!(answer, "7"; "{name}");
         assert_eq!(setup.files(), before, "{name}");
     }
 }
@@ -102,10 +102,8 @@ async fn h88_a_wal_database_at_rest_is_read_without_a_trace() {
     let before = setup.files();
     assert_eq!(before.len(), 1, "the last connection removes its WAL");
     let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(
-        answer.contains('7') && !answer.contains("snapshot"),
-        "{answer}"
-    );
+    assert_contains!(answer, "7");
+    assert_lacks!(answer, "snapshot");
     assert_eq!(setup.files(), before);
 }
 
@@ -120,14 +118,12 @@ async fn a_wal_database_in_use_shows_what_its_writer_committed() {
         .expect("writes");
     let names: Vec<String> = setup.files().into_keys().collect();
     let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(
-        answer.contains("41") && !answer.contains("99") && !answer.contains("snapshot"),
-        "{answer}"
-    );
+    assert_contains!(answer, "41");
+    assert_lacks!(answer, "99", "snapshot");
     assert_eq!(setup.files().into_keys().collect::<Vec<_>>(), names);
     writer.execute_batch("COMMIT").expect("the writer goes on");
     let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(answer.contains("99"), "{answer}");
+    assert_contains!(answer, "99");
 }
 
 #[tokio::test]
@@ -150,10 +146,7 @@ async fn a_wal_that_was_left_behind_is_read_from_a_snapshot() {
     let answer = setup
         .answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"}))
         .await;
-    assert!(
-        answer.contains("41") && answer.contains("snapshot"),
-        "{answer}"
-    );
+    assert_contains!(answer, "41", "snapshot");
     assert_eq!(setup.files(), before);
     let left: Vec<_> = fs::read_dir(setup.scratch.path().join("deeper"))
         .expect("the scratch folder")
@@ -194,11 +187,7 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_rows_in() {
             .ask(json!({"database_path": name, "query": "SELECT a FROM t"}))
             .await
         {
-            assert!(
-                !reply_text(&reply).contains("secret"),
-                "turn {turn}: {}",
-                reply_text(&reply)
-            );
+            assert_lacks!(reply_text(&reply), "secret"; "turn {turn}");
             found += u32::from(reply_text(&reply).contains("plain"));
         }
     }
@@ -218,20 +207,15 @@ async fn a_database_that_stays_locked_is_read_from_a_snapshot() {
         .expect("a lock");
     let before = setup.files();
     let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(
-        answer.contains('7') && answer.contains("snapshot") && answer.contains("locked"),
-        "{answer}"
-    );
+    assert_contains!(answer, "7", "snapshot", "locked");
     assert_eq!(setup.files(), before);
     other
         .execute_batch("COMMIT")
         .expect("the other program goes on");
     drop(other);
     let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(
-        answer.contains('7') && !answer.contains("snapshot"),
-        "{answer}"
-    );
+    assert_contains!(answer, "7");
+    assert_lacks!(answer, "snapshot");
 }
 
 #[tokio::test]
@@ -258,10 +242,7 @@ async fn what_a_killed_program_left_unfinished_is_not_shown() {
     let answer = setup
         .answer(json!({"database_path": "left.db", "query": "SELECT a FROM t"}))
         .await;
-    assert!(
-        answer.contains('7') && answer.contains("snapshot") && answer.contains("killed"),
-        "{answer}"
-    );
+    assert_contains!(answer, "7", "snapshot", "killed");
     assert_eq!(setup.files(), before);
 }
 
@@ -298,10 +279,7 @@ async fn a_companion_that_is_a_second_name_of_another_file_is_refused() {
                 ErrorCode::PolicyDenied,
                 "{linked}: {refused}"
             );
-            assert!(
-                refused.model_text().contains("hard link"),
-                "{linked}: {refused}"
-            );
+            assert_contains!(refused.model_text(), "hard link"; "{linked}");
             assert_eq!(
                 fs::read_to_string(&notes).expect("a file"),
                 "what the owner wrote",
@@ -320,12 +298,7 @@ async fn no_copy_is_made_with_a_journal_that_is_too_large() {
     journal.set_len(129 << 20).expect("a size");
     let refused = setup.refused(json!({"query": "SELECT a FROM t"})).await;
     assert_eq!(refused.stable_code(), ErrorCode::TooLarge, "{refused}");
-    assert!(
-        refused
-            .model_text()
-            .contains("of its journal are more than the 128"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "of its journal are more than the 128");
     assert!(
         !setup.scratch.path().join("deeper").exists(),
         "nothing was copied"

@@ -188,7 +188,7 @@ async fn h87_two_statements_are_refused() {
     let answer = setup
         .answer(json!({"query": "SELECT ';' AS c; -- SELECT 2;"}))
         .await;
-    assert!(answer.ends_with("[1 row]"), "{answer}");
+    assert_ends_with!(answer, "[1 row]");
 }
 
 #[tokio::test]
@@ -199,11 +199,11 @@ async fn h85_a_hostile_trigger_does_nothing_that_its_statement_may_not() {
     let refused = setup
         .refused(json!({"query": "INSERT INTO t VALUES (1)", "mode": "rw"}))
         .await;
-    assert!(refused.model_text().contains("load_extension"), "{refused}");
+    assert_contains!(refused.model_text(), "load_extension");
     let answer = setup
         .answer(json!({"query": "SELECT count(*) AS n FROM t"}))
         .await;
-    assert!(answer.starts_with("n\n-\n0"), "{answer}");
+    assert_starts_with!(answer, "n\n-\n0");
 }
 
 #[tokio::test]
@@ -212,12 +212,7 @@ async fn h85_a_hostile_view_gets_no_further_than_a_query() {
         "CREATE VIEW v AS SELECT load_extension('/tmp/x.so'); CREATE VIEW w AS SELECT randomblob(1000000000) AS r; CREATE TABLE t (a); CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT load_extension('/tmp/x.so'); END;",
     );
     let refused = setup.refused(json!({"query": "SELECT * FROM v"})).await;
-    assert!(
-        refused
-            .model_text()
-            .contains("unsafe use of load_extension"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "unsafe use of load_extension");
     assert_eq!(
         setup
             .refused(json!({"query": "SELECT * FROM w"}))
@@ -268,11 +263,8 @@ async fn h89_text_that_is_no_text_is_shown_safely() {
         .await
         .expect("an answer");
     let answer = reply_text(&reply);
-    assert!(
-        answer.contains("a\u{FFFD}\\0b\\u{1b}[1m") && answer.contains("... (5,000 characters)"),
-        "{answer}"
-    );
-    assert!(!answer.contains('\0') && !answer.contains('\u{1b}'));
+    assert_contains!(answer, "a\u{FFFD}\\0b\\u{1b}[1m", "... (5,000 characters)");
+    assert_lacks!(answer, "\0", "\u{1b}");
     assert_eq!(reply.meta.lossy_chars, Some(1));
 }
 
@@ -315,7 +307,7 @@ async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
             ErrorCode::InvalidArgs,
             "{query}: {refused}"
         );
-        assert!(refused.model_text().contains(part), "{query}: {refused}");
+        assert_contains!(refused.model_text(), part; "{query}");
     }
 }
 
@@ -327,11 +319,9 @@ async fn a_change_that_is_killed_within_one_step_changes_nothing() {
         .refused(json!({"query": query, "mode": "rw", "timeout_ms": 50}))
         .await;
     assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
-    assert!(
-        refused
-            .model_text()
-            .ends_with("Nothing is changed: the transaction was not committed."),
-        "{refused}"
+    assert_ends_with!(
+        refused.model_text(),
+        "Nothing is changed: the transaction was not committed."
     );
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
@@ -349,14 +339,14 @@ async fn a_change_that_is_killed_within_one_step_changes_nothing() {
     let answer = setup
         .answer(json!({"query": "SELECT group_concat(a) AS a FROM t"}))
         .await;
-    assert!(answer.contains("1,2"), "{answer}");
+    assert_contains!(answer, "1,2");
     setup
         .answer(json!({"query": "UPDATE t SET a = a + 1 WHERE 1", "mode": "rw"}))
         .await;
     let answer = setup
         .answer(json!({"query": "SELECT group_concat(a) AS a FROM t"}))
         .await;
-    assert!(answer.contains("2,3"), "{answer}");
+    assert_contains!(answer, "2,3");
     assert_eq!(setup.files().len(), 1, "no journal is left");
 }
 
@@ -373,17 +363,17 @@ async fn indexes_and_views_that_use_such_functions_work_as_ever() {
     let answer = setup
         .answer(json!({"query": "SELECT b FROM t WHERE replace(a, 'x', 'y') = 'yyby'"}))
         .await;
-    assert!(answer.contains("\nb\n"), "{answer}");
+    assert_contains!(answer, "\nb\n");
     let answer = setup
         .answer(json!({"query": "SELECT l FROM v ORDER BY 1"}))
         .await;
-    assert!(answer.contains("ax\nbx"), "{answer}");
+    assert_contains!(answer, "ax\nbx");
     let refused = setup
         .refused(json!({"query": "INSERT INTO t (a) VALUES ('!')", "mode": "rw"}))
         .await;
-    assert!(refused.model_text().contains("CHECK"), "{refused}");
+    assert_contains!(refused.model_text(), "CHECK");
     let answer = setup
         .answer(json!({"query": "PRAGMA integrity_check"}))
         .await;
-    assert!(answer.contains("ok"), "{answer}");
+    assert_contains!(answer, "ok");
 }

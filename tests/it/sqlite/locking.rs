@@ -30,7 +30,7 @@ fn another_program_writes(setup: &SqliteFixture) -> bool {
         .output()
         .expect("a program");
     let said = String::from_utf8_lossy(&program.stdout);
-    assert!(said.contains("running 1 test"), "{said}");
+    assert_contains!(said, "running 1 test");
     assert!(
         program.status.success() || said.contains("database is locked"),
         "{said}"
@@ -90,16 +90,10 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
     assert_eq!(writes, (false, false), "the change keeps its lock");
     let refused = answer.expect_err("a cancel");
     assert_eq!(refused.stable_code(), ErrorCode::Cancelled, "{refused}");
-    assert!(
-        refused.model_text().contains("Nothing was changed"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "Nothing was changed");
     assert!(another_program_writes(&setup), "the lock is released");
     let rows = setup.answer(json!({"query": "SELECT a FROM t"})).await;
-    assert!(
-        rows.starts_with("a\n------\nours\ntheirs\n[2 rows]"),
-        "{rows}"
-    );
+    assert_starts_with!(rows, "a\n------\nours\ntheirs\n[2 rows]");
 }
 
 #[tokio::test]
@@ -124,11 +118,7 @@ async fn a_change_is_made_although_a_reader_was_there_first_and_is_done() {
     };
     let (answer, ()) = tokio::join!(changing, meanwhile);
     let answer = answer.expect("a change");
-    assert!(
-        reply_text(&answer).contains("1 row affected"),
-        "{}",
-        reply_text(&answer)
-    );
+    assert_contains!(reply_text(&answer), "1 row affected");
 }
 
 #[tokio::test]
@@ -158,14 +148,8 @@ async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
     let (answer, ()) = tokio::join!(changing, meanwhile);
     let refused = answer.expect_err("an error");
     assert_eq!(refused.stable_code(), ErrorCode::Io, "{refused}");
-    assert!(
-        !refused.model_text().contains("Nothing was changed"),
-        "{refused}"
-    );
-    assert!(
-        refused.model_text().contains("may have been made or not"),
-        "{refused}"
-    );
+    assert_lacks!(refused.model_text(), "Nothing was changed");
+    assert_contains!(refused.model_text(), "may have been made or not");
 }
 
 #[tokio::test]
@@ -175,14 +159,8 @@ async fn a_lock_of_another_connection_is_named_within_the_time_limit() {
     theirs.execute_batch("BEGIN EXCLUSIVE").expect("a lock");
     let args = |mode: &str, query: &str| json!({"query": query, "mode": mode, "timeout_ms": 1_000});
     let answer = setup.answer(args("ro", "SELECT a FROM t")).await;
-    assert!(
-        answer.contains("theirs") && answer.contains("another program keeps it locked"),
-        "{answer}"
-    );
+    assert_contains!(answer, "theirs", "another program keeps it locked");
     let refused = setup.refused(args("rw", "INSERT INTO t VALUES (1)")).await;
     assert_eq!(refused.stable_code(), ErrorCode::Busy, "{refused}");
-    assert!(
-        refused.model_text().contains("locked by another process"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "locked by another process");
 }

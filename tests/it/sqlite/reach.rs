@@ -81,7 +81,7 @@ async fn a_journal_that_names_a_file_outside_gets_it_neither_read_nor_deleted() 
             "{args}: {refused}"
         );
         for part in ["several databases", "notes.txt", "its own program"] {
-            assert!(refused.model_text().contains(part), "{args}: {refused}");
+            assert_contains!(refused.model_text(), part; "{args}");
         }
         assert_eq!(
             fs::read_to_string(&victim).expect("the file is there"),
@@ -145,10 +145,7 @@ async fn a_journal_that_names_no_other_file_is_rolled_back_as_ever() {
     fs::write(setup.path("app.db-journal"), journal).expect("a journal");
     let before = setup.files();
     let answer = setup.answer(json!({"query": "SELECT x FROM t"})).await;
-    assert!(
-        answer.contains("41") && answer.contains("snapshot"),
-        "{answer}"
-    );
+    assert_contains!(answer, "41", "snapshot");
     assert_eq!(
         setup.files(),
         before,
@@ -157,7 +154,7 @@ async fn a_journal_that_names_no_other_file_is_rolled_back_as_ever() {
     let answer = setup
         .answer(json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw"}))
         .await;
-    assert!(answer.contains("1 row affected"), "{answer}");
+    assert_contains!(answer, "1 row affected");
     assert!(!setup.path("app.db-journal").exists());
     let count: i64 = Connection::open(setup.path("app.db"))
         .expect("a database")
@@ -177,7 +174,7 @@ async fn an_empty_file_with_a_log_beside_it_keeps_both() {
     let answer = setup
         .answer(json!({"database_path": "empty.db", "query": "SELECT 7 AS n"}))
         .await;
-    assert!(answer.contains('7'), "{answer}");
+    assert_contains!(answer, "7");
     assert_eq!(setup.files().into_keys().collect::<Vec<_>>(), before);
 }
 
@@ -191,15 +188,19 @@ async fn a_sort_that_would_fill_the_disk_is_stopped_and_says_what_to_do() {
         .refused(json!({"query": query, "timeout_ms": 120_000}))
         .await;
     assert_eq!(refused.stable_code(), ErrorCode::TooLarge, "{refused}");
-    for part in ["256 MB", "temporary", "index", "LIMIT"] {
-        assert!(refused.model_text().contains(part), "{part}: {refused}");
-    }
+    assert_contains!(
+        refused.model_text(),
+        "256 MB",
+        "temporary",
+        "index",
+        "LIMIT"
+    );
     // A sort below the limit still uses the disk.
     let query = query.replace("1000)", "300)");
     let answer = setup
         .answer(json!({"query": query, "timeout_ms": 120_000, "limit": 1}))
         .await;
-    assert!(answer.contains("300 | 0000"), "{}", &answer[..200]);
+    assert_contains!(answer, "300 | 0000");
 }
 
 #[tokio::test]
@@ -226,15 +227,13 @@ async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() 
             "{}: {refused}",
             &query[..60]
         );
-        for part in ["substr()", "fewer"] {
-            assert!(refused.model_text().contains(part), "{part}: {refused}");
-        }
+        assert_contains!(refused.model_text(), "substr()", "fewer");
     }
     // A statement with few functions may use the whole limit for one value.
     let answer = setup
         .answer(json!({"query": "SELECT length(hex(zeroblob(7500000))) AS n"}))
         .await;
-    assert!(answer.contains("15000000"), "{answer}");
+    assert_contains!(answer, "15000000");
     // As many columns with values of usual sizes are accepted.
     let query = format!(
         "SELECT {}",
@@ -243,7 +242,7 @@ async fn many_large_values_in_one_row_are_refused_before_they_fill_the_memory() 
     let answer = setup
         .answer(json!({"query": query, "format": "csv", "max_chars": 200_000}))
         .await;
-    assert!(answer.contains("aaaa"), "{}", &answer[..200]);
+    assert_contains!(answer, "aaaa");
 }
 
 #[tokio::test]
@@ -257,11 +256,9 @@ async fn one_long_value_in_many_columns_is_stopped_before_it_fills_the_memory() 
         .refused(json!({"query": format!("SELECT {many} FROM t")}))
         .await;
     assert_eq!(refused.stable_code(), ErrorCode::TooLarge, "{refused}");
-    for part in ["256 MB", "fewer", "substr()"] {
-        assert!(refused.model_text().contains(part), "{part}: {refused}");
-    }
+    assert_contains!(refused.model_text(), "256 MB", "fewer", "substr()");
     let answer = setup
         .answer(json!({"query": "SELECT a, b, a, b FROM t"}))
         .await;
-    assert!(answer.contains("7,500,000 characters"), "{answer}");
+    assert_contains!(answer, "7,500,000 characters");
 }

@@ -91,7 +91,7 @@ async fn a_worker_has_no_network_no_secrets_and_no_files_but_the_database() {
             .lines()
             .find(|line| line.starts_with(limit))
             .expect(limit);
-        assert!(!line.contains("unlimited"), "{line}");
+        assert_lacks!(line, "unlimited");
     }
     crate::harness::wait::wait_until("the worker's end", || !worker.join("cwd").exists()).await;
 }
@@ -111,10 +111,7 @@ async fn the_owner_s_time_zone_is_known_to_it() {
     )
     .await;
     let reply = reply.expect("an answer");
-    assert!(
-        crate::harness::tools::reply_text(&reply).contains("09"),
-        "{reply:?}"
-    );
+    assert_contains!(crate::harness::tools::reply_text(&reply), "09");
 }
 
 #[tokio::test]
@@ -128,7 +125,7 @@ async fn numbers_beyond_json_come_as_they_are() {
     let exact = setup.answer(
         json!({"query": "SELECT ? = 0.1 + 0.2 AS a", "params": [0.300_000_000_000_000_04]}),
     );
-    assert!(exact.await.starts_with("a\n-\n1"));
+    assert_starts_with!(exact.await, "a\n-\n1");
 }
 
 #[tokio::test]
@@ -146,9 +143,6 @@ async fn a_missing_program_is_an_error_that_says_so() {
     )
     .await;
     let failed = failed.expect_err("no worker");
-    assert!(
-        failed.model_text().contains("could not be started"),
-        "{failed}"
-    );
+    assert_contains!(failed.model_text(), "could not be started");
     Connection::open(setup.path("app.db")).expect("nothing holds the database");
 }

@@ -18,15 +18,9 @@ async fn a_page_is_numbered_and_says_how_to_go_on() {
     );
     assert_eq!(page, expected);
     let last = read_output(&store, json!({"handle": handle, "offset": 499})).await;
-    assert!(
-        last.ends_with("   500\tline 500\nShowing 499-500 of 500."),
-        "{last}"
-    );
+    assert_ends_with!(last, "   500\tline 500\nShowing 499-500 of 500.");
     let past = read_output(&store, json!({"handle": handle, "offset": 501})).await;
-    assert!(
-        past.ends_with("There is no line 501: the output has 500 lines."),
-        "{past}"
-    );
+    assert_ends_with!(past, "There is no line 501: the output has 500 lines.");
 }
 
 #[tokio::test]
@@ -67,12 +61,12 @@ async fn the_tail_is_what_came_last() {
         let handle = store_text(&store, &(numbered_lines(30_000) + end));
         let total = if end.is_empty() { "30,000" } else { "30,001" };
         let page = read_output(&store, json!({"handle": handle, "tail": 2})).await;
-        assert!(
-            page.contains(&format!(
+        assert_contains!(
+            page,
+            &format!(
                 "-{} of {total}. Earlier lines: offset=",
                 total.replace(',', "")
-            )),
-            "{page}"
+            )
         );
         assert_eq!(page.lines().count(), 4);
         let many = read_output(
@@ -86,10 +80,9 @@ async fn the_tail_is_what_came_last() {
         );
     }
     let handle = store_text(&store, "");
-    assert!(
-        read_output(&store, json!({"handle": handle, "tail": 5}))
-            .await
-            .ends_with("Nothing was printed (so far).")
+    assert_ends_with!(
+        read_output(&store, json!({"handle": handle, "tail": 5})).await,
+        "Nothing was printed (so far)."
     );
 }
 
@@ -111,12 +104,12 @@ async fn a_pattern_finds_lines_with_context() {
         json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 0, "offset": 50}),
     )
     .await;
-    assert!(
-        rest.ends_with("\n    50\tline 50\n3 matching lines, the last 1 shown."),
-        "{rest}"
+    assert_ends_with!(
+        rest,
+        "\n    50\tline 50\n3 matching lines, the last 1 shown."
     );
     let none = read_output(&store, json!({"handle": handle, "pattern": "LINE"})).await;
-    assert!(none.contains("No line matches"), "{none}");
+    assert_contains!(none, "No line matches");
     let (code, text) = expect_error(&store, json!({"handle": handle, "pattern": "("})).await;
     assert!(
         code == ErrorCode::InvalidArgs && text.contains("not a usable regular expression"),
@@ -136,23 +129,17 @@ async fn a_giant_line_can_be_searched_and_read_by_column() {
         json!({"handle": handle, "pattern": "needle", "context": 0, "max_chars": 4_000}),
     )
     .await;
-    assert!(
-        found.contains("     2\t[long line, match at column=200001] é"),
-        "{found}"
-    );
-    assert!(
-        found.contains("     3\tafter needle\n2 matching lines."),
-        "{found}"
-    );
+    assert_contains!(found, "     2\t[long line, match at column=200001] é");
+    assert_contains!(found, "     3\tafter needle\n2 matching lines.");
     let page = read_output(
         &store,
         json!({"handle": handle, "offset": 2, "limit": 1, "column": 200_001}),
     )
     .await;
-    assert!(
-        page.contains("     2\tneedlezzz")
-            && page.contains("[... column=202001 of 500,006 characters"),
-        "{page}"
+    assert_contains!(
+        page,
+        "     2\tneedlezzz",
+        "[... column=202001 of 500,006 characters"
     );
     let whole = read_output(&store, json!({"handle": handle, "max_chars": 1_000})).await;
     assert!(
@@ -238,28 +225,20 @@ async fn colours_and_progress_are_left_out_unless_raw_is_asked_for() {
         "\x1b[32mok\x1b[0m one\r\n 17%\r 18%\nplain\ttext\r\n",
     );
     let page = read_output(&store, json!({"handle": handle})).await;
-    assert!(
-        page.contains("     1\tok one\n     2\t 18%\n     3\tplain\ttext\nShowing 1-3 of 3.\n["),
-        "{page}"
+    assert_contains!(
+        page,
+        "     1\tok one\n     2\t 18%\n     3\tplain\ttext\nShowing 1-3 of 3.\n["
     );
-    assert!(page.ends_with("raw=true shows them]"), "{page}");
+    assert_ends_with!(page, "raw=true shows them]");
     let plain = read_output(&store, json!({"handle": handle, "offset": 3})).await;
-    assert!(
-        plain.ends_with("     3\tplain\ttext\nShowing 3-3 of 3."),
-        "{plain}"
-    );
+    assert_ends_with!(plain, "     3\tplain\ttext\nShowing 3-3 of 3.");
     let found = read_output(
         &store,
         json!({"handle": handle, "pattern": "one", "context": 0}),
     )
     .await;
-    assert!(
-        found.contains("     1\tok one\n1 matching line.\n["),
-        "{found}"
-    );
+    assert_contains!(found, "     1\tok one\n1 matching line.\n[");
     let raw = read_output(&store, json!({"handle": handle, "raw": true})).await;
-    assert!(
-        raw.contains("\x1b[32mok") && raw.contains(" 17%\r 18%") && !raw.contains("raw=true"),
-        "{raw}"
-    );
+    assert_contains!(raw, "\x1b[32mok", " 17%\r 18%");
+    assert_lacks!(raw, "raw=true");
 }

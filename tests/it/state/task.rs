@@ -22,10 +22,10 @@ async fn an_agent_is_refused_and_nothing_is_started() {
             .await
             .expect_err("a refusal");
         assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
-        assert!(
-            refused.model_text().contains("does not run agents")
-                && refused.model_text().contains("Nothing was started"),
-            "{refused}"
+        assert_contains!(
+            refused.model_text(),
+            "does not run agents",
+            "Nothing was started"
         );
     }
     assert_eq!(
@@ -81,11 +81,11 @@ async fn a_task_that_cannot_run_is_refused_at_once() {
             .call_and_wait(ToolCall::new("Task", &args).of("talk"))
             .await;
         assert_eq!(answer.verdict(), ("error", code), "{args}: {answer:?}");
-        assert!(answer.text().contains(words), "{args}: {answer:?}");
+        assert_contains!(answer.text(), words; "{args}");
     }
     let listed = setup
         .caller
         .call_and_wait(ToolCall::new("TaskOutput", &json!({})).of("talk"))
         .await;
-    assert!(listed.text().contains("There are no tasks"), "{listed:?}");
+    assert_contains!(listed.text(), "There are no tasks");
 }

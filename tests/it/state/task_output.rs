@@ -73,25 +73,20 @@ fn parse_cursor(answer: &str) -> u64 {
 async fn a_running_task_shows_only_what_is_new_since_the_cursor() {
     let setup = TaskFixture::new(TaskStage::Running);
     let nothing = setup.ask(json!({})).await;
-    assert!(
-        nothing.contains("has been running for 1.5 s") && nothing.contains("since=0"),
-        "{nothing}"
-    );
+    assert_contains!(nothing, "has been running for 1.5 s", "since=0");
     let mut spool = setup.store.create_spool(&setup.task, 0).expect("a spool");
     spool.write(b"one\n\x1b[31mtwo\x1b[0m\n");
     spool.flush();
     let first = setup.ask(json!({})).await;
-    assert!(
-        first.contains("one\ntwo\n[since=17 for what comes next; ReadOutput handle="),
-        "{first}"
+    assert_contains!(
+        first,
+        "one\ntwo\n[since=17 for what comes next; ReadOutput handle="
     );
     spool.write("dr\u{e9}i".as_bytes());
     spool.flush();
     let second = setup.ask(json!({"since": parse_cursor(&first)})).await;
-    assert!(
-        second.contains("\ndr\u{e9}i\n[since=22 ") && !second.contains("two"),
-        "{second}"
-    );
+    assert_contains!(second, "\ndr\u{e9}i\n[since=22 ");
+    assert_lacks!(second, "two");
     let third = setup.ask(json!({"since": parse_cursor(&second)})).await;
     assert!(
         third.contains("(nothing new was printed)") && parse_cursor(&third) == 22,
@@ -116,12 +111,12 @@ async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
     let (mut at, mut seen) = (0, String::new());
     loop {
         let answer = setup.ask(json!({"since": at})).await;
-        assert!(
-            answer.starts_with(&format!(
+        assert_starts_with!(
+            answer,
+            &format!(
                 "Task {} (Bash) is done after 1.5 s, exit code 3.\n",
                 setup.task
-            )),
-            "{answer}"
+            )
         );
         let (_, shown) = answer.split_once('\n').expect("a head");
         let Some((shown, footer)) = shown.rsplit_once("\n[") else {
@@ -130,12 +125,12 @@ async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
         };
         seen.push_str(shown);
         seen.push('\n');
-        assert!(footer.contains(" more: "), "{footer}");
+        assert_contains!(footer, " more: ");
         at = parse_cursor(&answer);
     }
     assert_eq!(seen, content);
     let tail = setup.ask(json!({})).await;
-    assert!(tail.ends_with("is done after 1.5 s:\nclipped"), "{tail}");
+    assert_ends_with!(tail, "is done after 1.5 s:\nclipped");
 }
 
 #[tokio::test]
@@ -145,19 +140,19 @@ async fn a_task_that_failed_is_said_to_have_failed() {
     ));
     for args in [json!({}), json!({"since": 0}), json!({"wait_ms": 30_000})] {
         let answer = setup.ask(args).await;
-        assert!(answer.contains("failed after 1.5 s:\nit broke"), "{answer}");
+        assert_contains!(answer, "failed after 1.5 s:\nit broke");
     }
     let setup = TaskFixture::new(TaskStage::Forgotten);
-    assert!(setup.ask(json!({})).await.contains("no longer kept"));
+    assert_contains!(setup.ask(json!({})).await, "no longer kept");
     let setup = TaskFixture::new(TaskStage::Waiting);
-    assert!(setup.ask(json!({})).await.contains("waits for its turn"));
+    assert_contains!(setup.ask(json!({})).await, "waits for its turn");
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_with_the_task_with_the_time_and_with_a_cancel() {
     let setup = TaskFixture::new(TaskStage::Running);
     let late = setup.ask(json!({"wait_ms": 600_000})).await;
-    assert!(late.contains("has been running"), "{late}");
+    assert_contains!(late, "has been running");
     let ending = async {
         tokio::task::yield_now().await;
         setup
@@ -165,10 +160,7 @@ async fn waiting_ends_with_the_task_with_the_time_and_with_a_cancel() {
             .put(TaskStage::Done(json!({"result": "the end"}).to_string()));
     };
     let (answer, ()) = tokio::join!(setup.ask(json!({"wait_ms": 30_000})), ending);
-    assert!(
-        answer.contains("is done after") && answer.contains("the end"),
-        "{answer}"
-    );
+    assert_contains!(answer, "is done after", "the end");
     setup.board.put(TaskStage::Running);
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
@@ -189,11 +181,7 @@ async fn without_an_id_all_tasks_and_shells_are_listed() {
     let none = call_tool(&setup.tools, "TaskOutput", json!({}))
         .await
         .expect("a list");
-    assert!(
-        reply_text(&none).contains("There are no tasks"),
-        "{}",
-        reply_text(&none)
-    );
+    assert_contains!(reply_text(&none), "There are no tasks");
     let line = |id: &str, state| TaskSummary {
         name: id.to_owned(),
         tool: "Bash".to_owned(),
@@ -240,10 +228,9 @@ async fn a_shell_is_shown_by_its_name() {
     let status = call_tool(&setup.tools, "TaskOutput", json!({"task_id": "sh_1"}))
         .await
         .expect("a status");
-    assert!(
-        reply_text(&status).starts_with("Shell sh_1: running for 3.0 s: npm run dev\n(nothing"),
-        "{}",
-        reply_text(&status)
+    assert_starts_with!(
+        reply_text(&status),
+        "Shell sh_1: running for 3.0 s: npm run dev\n(nothing"
     );
     let handle = setup
         .store
@@ -259,11 +246,7 @@ async fn a_shell_is_shown_by_its_name() {
     )
     .await
     .expect("a status");
-    assert!(
-        reply_text(&status).contains("npm run dev\nlistening\n[since=10 "),
-        "{}",
-        reply_text(&status)
-    );
+    assert_contains!(reply_text(&status), "npm run dev\nlistening\n[since=10 ");
     let unknown = call_tool(&setup.tools, "TaskOutput", json!({"task_id": "sh_2"}))
         .await
         .expect_err("unknown");

@@ -286,7 +286,7 @@ fn a_file_over_the_limit_is_changed_and_the_answer_says_that_this_cannot_be_undo
         "Write",
         &json!({"file_path": "big.txt", "content": "small\n"}),
     );
-    assert!(answer.to_string().contains("cannot be undone"), "{answer}");
+    assert_contains!(answer.to_string(), "cannot be undone");
     owner.is_refused(&request, "what it held before is not kept");
     assert_eq!(owner.read("work/big.txt"), "small\n");
 }

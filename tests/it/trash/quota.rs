@@ -25,10 +25,7 @@ fn what_does_not_fit_is_changed_all_the_same_after_saying_so() {
     owner.has_a_trash_of(1);
     owner.write("work/big", "x".repeat(2 << 20));
     let (_, answer) = owner.calls("Write", &json!({"file_path": "big", "content": "small\n"}));
-    assert!(
-        answer.to_string().contains("does not fit into the trash"),
-        "{answer}"
-    );
+    assert_contains!(answer.to_string(), "does not fit into the trash");
     assert_eq!(owner.read("work/big"), "small\n");
 }
 
@@ -41,7 +38,7 @@ fn a_trash_that_cannot_be_written_stops_no_write_and_the_answer_says_that_it_can
     std::os::unix::fs::symlink("/dev/full/none", owner.path("home/state/trash/lock"))
         .expect("linked");
     let (_, answer) = owner.calls("Write", &json!({"file_path": "a.txt", "content": "new\n"}));
-    assert!(answer.to_string().contains("cannot be undone"), "{answer}");
+    assert_contains!(answer.to_string(), "cannot be undone");
     assert_eq!(owner.read("work/a.txt"), "new\n");
 }
 
@@ -52,6 +49,6 @@ fn with_no_room_at_all_nothing_is_kept_and_nothing_is_said() {
     owner.write("work/a.txt", "old\n");
     let (request, answer) =
         owner.calls("Write", &json!({"file_path": "a.txt", "content": "new\n"}));
-    assert!(!answer.to_string().contains("undone"), "{answer}");
+    assert_lacks!(answer.to_string(), "undone");
     owner.is_refused(&request, "nothing is kept of request");
 }

@@ -62,7 +62,7 @@ async fn runners_of_two_homes_do_not_disturb_each_other() {
     for (a, b) in requests.iter().rev() {
         one.undo(a).expect("undone");
         let refused = other.undo(b).expect_err("it is undone already");
-        assert!(refused.contains("nothing to undo"), "{refused}");
+        assert_contains!(refused, "nothing to undo");
     }
     assert_eq!(covered_files(&one.work()), before);
 }
@@ -88,7 +88,7 @@ async fn processes_of_one_home_keep_their_own_trees() {
     };
     let undone = wait_for_some("the end of the first process", undo).await;
     let lines = undone.expect("undone").join("\n");
-    assert!(lines.contains("did not see the end"), "{lines}");
+    assert_contains!(lines, "did not see the end");
     assert_eq!(other.text("file"), "first");
 }
 
@@ -113,30 +113,22 @@ async fn undo_names_who_else_changed_something_meanwhile() {
     fs::write(one.work().join("tool"), "by a tool").expect("written");
     one.ends(&request).await.expect("ended");
     let refused = one.undo(&server).expect_err("the call still runs");
-    assert!(refused.contains("still runs"), "{refused}");
+    assert_contains!(refused, "still runs");
     let dry = one
         .trash
         .undo_request(&one.workspace, request.as_str(), true)
         .expect("a plan");
     let lines = dry.lines.join("\n");
-    assert!(
-        lines.contains(&format!(
-            "request {server} ran at the same time, and still runs"
-        )),
-        "{lines}"
+    assert_contains!(
+        lines,
+        &format!("request {server} ran at the same time, and still runs")
     );
-    assert!(
-        lines.contains(&format!("request {tool} ran at the same time")),
-        "{lines}"
-    );
+    assert_contains!(lines, &format!("request {tool} ran at the same time"));
     // All changes between the start and the end of a call are undone together.
     one.shell("echo late >> log");
     other.ends(&server).await.expect("ended");
     let lines = one.undo(&server).expect("undone").join("\n");
-    assert!(
-        lines.contains(&format!("request {request} ran at the same time")),
-        "{lines}"
-    );
+    assert_contains!(lines, &format!("request {request} ran at the same time"));
     assert_eq!(covered_files(&one.work()).len(), 0);
 }
 
@@ -156,13 +148,13 @@ async fn snapshots_that_fill_their_half_push_out_the_oldest_and_keep_what_others
     let refused = this
         .undo(&requests[0])
         .expect_err("its backups were deleted");
-    assert!(refused.contains("its backups were deleted"), "{refused}");
+    assert_contains!(refused, "its backups were deleted");
     let mut undone = 0;
     for (number, request) in requests.iter().enumerate().rev() {
         match this.undo(request) {
             Ok(_) => assert!(fs::read(this.work().join("big")).expect("there") == held[number]),
             Err(refused) => {
-                assert!(refused.contains("nothing is kept of request"), "{refused}");
+                assert_contains!(refused, "nothing is kept of request");
                 break;
             }
         }
@@ -200,7 +192,7 @@ async fn what_snapshots_take_counts_for_file_tools_at_once() {
     fs::write(&path, random_bytes(700_000)).expect("written");
     assert!(keep(&RequestId::new()).await.is_empty());
     let refused = this.undo(&oldest).expect_err("its backups were deleted");
-    assert!(refused.contains("its backups were deleted"), "{refused}");
+    assert_contains!(refused, "its backups were deleted");
     let stored: u64 = covered_files(&this.dir.path().join("home/state/trash"))
         .values()
         .map(|(_, bytes)| bytes.len() as u64)
@@ -225,7 +217,7 @@ async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
     let small = this.beside(home);
     let request = small.runs("echo x > y").await;
     let refused = small.undo(&request).expect_err("no room");
-    assert!(refused.contains("or on its disk"), "{refused}");
+    assert_contains!(refused, "or on its disk");
     let free = rustix::fs::statvfs(&disk.at).expect("there");
     assert!(
         free.f_bavail * free.f_frsize > 3 << 20,
@@ -238,12 +230,12 @@ async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
     this.shell("echo new > y");
     disk.fill();
     let cause = small.ends(&request).await.expect_err("no room");
-    assert!(cause.contains("No space left"), "{cause}");
+    assert_contains!(cause, "No space left");
     let cause = small.begin_command().await.expect_err("no room");
-    assert!(cause.contains("No space left"), "{cause}");
+    assert_contains!(cause, "No space left");
     disk.empty();
     let refused = small.undo(&request).expect_err("not recorded");
-    assert!(refused.contains("nothing is kept of request"), "{refused}");
+    assert_contains!(refused, "nothing is kept of request");
     let request = small.runs("echo newer > y").await;
     small.undo(&request).expect("undone");
     assert_eq!(this.text("y"), "new\n");
@@ -261,9 +253,9 @@ async fn a_repository_of_sixty_thousand_files_is_counted_and_told_once() {
     let [remark] = &this.images.take_remarks()[..] else {
         panic!("one remark about the number of files");
     };
-    assert!(remark.contains("more than 50000 files"), "{remark}");
+    assert_contains!(remark, "more than 50000 files");
     let refused = this.undo(&request).expect_err("not covered");
-    assert!(refused.contains("more than 50000 files"), "{refused}");
+    assert_contains!(refused, "more than 50000 files");
     let stored = "find ../home/state/trash/snapshots/contents -type f | wc -l";
     assert_eq!(this.shell(stored), "0", "nothing was stored");
     this.runs("touch d600/new; rm d1/1").await;
@@ -297,7 +289,7 @@ async fn odd_files_that_were_there_before_are_put_back_or_named() {
     let lines = this.undo(&request).expect("undone").join("\n");
     for name in ["fifo", "socket", "sparse"] {
         let words = format!("{name}: what it was before is not kept");
-        assert!(lines.contains(&words), "{lines}");
+        assert_contains!(lines, &words);
     }
     assert_eq!(fs::read(&odd).expect("there"), b"old");
     let target = fs::read_link(work.join("out")).expect("a link");
@@ -329,7 +321,7 @@ async fn a_file_that_changes_while_it_is_read_keeps_no_snapshot_from_being_taken
     is_over.store(true, Ordering::Relaxed);
     writer.join().expect("ended");
     if let Err(refused) = this.undo(&request) {
-        assert!(refused.contains("busy was changed since"), "{refused}");
+        assert_contains!(refused, "busy was changed since");
         fs::remove_file(&busy).expect("removed");
         fs::write(this.work().join("calm"), "old").expect("written");
     }
@@ -387,7 +379,7 @@ async fn a_first_commit_and_a_stash_are_named_with_the_way_back() {
         ))
         .await;
     let lines = this.undo_with_refs(&request);
-    assert!(lines.contains("refs/heads/side was moved"), "{lines}");
+    assert_contains!(lines, "refs/heads/side was moved");
     assert_eq!(this.git("git for-each-ref"), "");
     assert_eq!(this.text("file"), "old\n");
     this.git("git add .; git commit -qm again");
@@ -399,7 +391,7 @@ async fn a_first_commit_and_a_stash_are_named_with_the_way_back() {
             .await;
         assert_eq!(this.text("file"), "old\n");
         let lines = this.undo_with_refs(&request);
-        assert!(lines.contains("refs/stash was moved"), "{stashed}: {lines}");
+        assert_contains!(lines, "refs/stash was moved"; "{stashed}");
         assert_eq!(this.text("file"), format!("edited {stashed}\n"));
         assert_eq!(this.git("git for-each-ref"), before);
         assert_eq!(this.git("git symbolic-ref HEAD"), "refs/heads/main");
@@ -419,20 +411,18 @@ async fn what_a_repository_loses_for_good_is_no_loss_to_the_snapshots() {
                         git gc -q --prune=now"))
         .await;
     let lines = this.undo(&request).expect("undone").join("\n");
-    assert!(lines.contains("refs/heads/main was moved"), "{lines}");
+    assert_contains!(lines, "refs/heads/main was moved");
     assert_eq!(this.text("file"), "older\n");
     // Packing refs moves no ref.
     let request = this
         .runs(&format!("{GIT} git gc -q --prune=now; echo x > made"))
         .await;
     let lines = this.undo(&request).expect("undone").join("\n");
-    assert!(!lines.contains("was moved"), "{lines}");
+    assert_lacks!(lines, "was moved");
     let request = this.runs("rm -rf .git; echo x > file").await;
     let lines = this.undo(&request).expect("undone").join("\n");
-    assert!(
-        lines.contains(".git: the request removed it") && !lines.contains("was moved"),
-        "{lines}"
-    );
+    assert_contains!(lines, ".git: the request removed it");
+    assert_lacks!(lines, "was moved");
     assert_eq!(this.text("file"), "older\n");
 }
 
@@ -453,10 +443,7 @@ async fn tracked_files_are_covered_in_every_kind_of_repository() {
             ))
             .await;
         let lines = this.undo_with_refs(&request);
-        assert!(
-            lines.contains("refs/heads/main was moved"),
-            "{init}: {lines}"
-        );
+        assert_contains!(lines, "refs/heads/main was moved"; "{init}");
         assert_eq!(this.text("ignored"), "t\n", "{init}: {lines}");
         assert!(!this.work().join("made").exists(), "{init}");
     }

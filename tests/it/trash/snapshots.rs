@@ -237,7 +237,7 @@ async fn what_changed_since_is_kept_and_nothing_is_done_half() {
         .await;
     fs::write(work.join("two"), "by hand\n").expect("written");
     let refused = this.undo(&request).expect_err("a file was changed since");
-    assert!(refused.contains("two was changed since"), "{refused}");
+    assert_contains!(refused, "two was changed since");
     let read = |name: &str| fs::read_to_string(work.join(name)).expect(name);
     assert_eq!(
         [read("one"), read("two"), read("three")],
@@ -249,7 +249,7 @@ async fn what_changed_since_is_kept_and_nothing_is_done_half() {
     let refused = this
         .undo(&request)
         .expect_err("a later request changed a file");
-    assert!(refused.contains(later.as_str()), "{refused}");
+    assert_contains!(refused, later.as_str());
     this.undo(&later).expect("undone");
     this.undo(&request).expect("undone");
     assert_eq!(covered_files(&work).len(), 2);
@@ -309,9 +309,9 @@ async fn a_repository_is_covered_without_its_own_folder_and_without_what_it_igno
         .runs("export HOME=/nonexistent; echo 3 > kept/a; git commit -qam third")
         .await;
     let lines = this.undo(&request).expect("undone").join("\n");
-    assert!(
-        lines.contains(&format!("update-ref --no-deref refs/heads/main {again}")),
-        "{lines}"
+    assert_contains!(
+        lines,
+        &format!("update-ref --no-deref refs/heads/main {again}")
     );
     assert_eq!(read("kept/a"), "a\n");
     // A hostile git configuration runs no program.
@@ -335,10 +335,7 @@ async fn odd_files_are_left_alone_and_named() {
                     chmod 2755 . ; echo new > plain";
     let request = this.runs(commands).await;
     let lines = this.undo(&request).expect("undone").join("\n");
-    assert!(
-        lines.contains("fifo: stays") && lines.contains("sparse: stays"),
-        "{lines}"
-    );
+    assert_contains!(lines, "fifo: stays", "sparse: stays");
     assert_eq!(
         fs::read_link(work.join("link")).expect("a link"),
         Path::new("plain")
@@ -353,7 +350,7 @@ async fn odd_files_are_left_alone_and_named() {
         .runs("mkdir many; cd many; seq 20001 | xargs touch")
         .await;
     let refused = this.undo(&request).expect_err("too many");
-    assert!(refused.contains("more than 20000 files"), "{refused}");
+    assert_contains!(refused, "more than 20000 files");
     fs::remove_dir_all(work.join("many")).expect("removed");
     let request = this.runs("echo again > plain").await;
     this.undo(&request).expect("covered again");
@@ -371,19 +368,19 @@ async fn a_trash_without_room_makes_no_snapshot_and_a_call_that_was_cut_off_is_f
     fs::write(this.work().join("noise"), random_bytes(800_000)).expect("written");
     let request = this.runs("echo x > y").await;
     let refused = this.undo(&request).expect_err("no room");
-    assert!(refused.contains("max_mb"), "{refused}");
+    assert_contains!(refused, "max_mb");
 
     let this = SnapshotFixture::new();
     fs::write(this.work().join("file"), "old").expect("written");
     let request = this.begin_command().await.expect("begun");
     fs::write(this.work().join("file"), "new").expect("written");
     let refused = this.undo(&request).expect_err("the call still runs");
-    assert!(refused.contains("still runs"), "{refused}");
+    assert_contains!(refused, "still runs");
     let next = this.beside("home");
     drop(this);
     let this = next;
     let lines = this.undo(&request).expect("undone").join("\n");
-    assert!(lines.contains("did not see the end"), "{lines}");
+    assert_contains!(lines, "did not see the end");
     assert_eq!(
         fs::read_to_string(this.work().join("file")).expect("there"),
         "old"
@@ -408,9 +405,9 @@ fn one_undo_takes_back_what_a_command_wrote_and_what_it_removed() {
         owner.runs("rm -rf kept; echo new > edited; mkdir -p made/deep; echo x > made/deep/file");
     assert_eq!(code, 0, "{text}");
     let diff = owner.types(&["diff", &request]);
-    assert!(diff.out.contains("-old\n+new\n"), "{diff:?}");
+    assert_contains!(diff.out, "-old\n+new\n");
     let diff = owner.types(&["undo", &request, "--diff"]);
-    assert!(diff.out.contains("-new\n+old\n"), "{diff:?}");
+    assert_contains!(diff.out, "-new\n+old\n");
     owner.undo_request(&request);
     assert_eq!(owner.read("work/kept/file"), "old\n");
     assert!(!owner.path("work/kept/build").exists(), "git ignores it");

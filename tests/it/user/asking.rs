@@ -25,17 +25,12 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
         .ask(question_call(&json!([color_question(), several, own])))
         .await;
     runner.shows(PROMPT).await;
-    for words in [
+    assert_contains!(
+        runner.shown(),
         "AskUserQuestion asks you:\n  Color: Which color?\n",
         "1. Red: like a rose\n",
-        "2. Blue\n",
-    ] {
-        assert!(
-            runner.shown().contains(words),
-            "{words}: {}",
-            runner.shown()
-        );
-    }
+        "2. Blue\n"
+    );
     runner.types("7\n");
     runner.shows("there is no option 7").await;
     runner.types("2\n");
@@ -52,10 +47,10 @@ async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
         "{answer:?}"
     );
     let shown = setup.shown_history(&id).await;
-    assert!(
-        shown.contains("asked Color: Which color?")
-            && shown.contains("answered by you at the terminal, after "),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "asked Color: Which color?",
+        "answered by you at the terminal, after "
     );
     // A refusal ends the other questions. Three options make this prompt unique, because a log line redraws the earlier
     // prompt.
@@ -94,18 +89,15 @@ async fn the_command_lists_and_answers_and_says_how() {
     assert_eq!(question["input"]["options"][1]["label"], "Blue");
     let short = &id[id.len() - 8..];
     let list = setup.command(&["questions"]).await.out;
-    assert!(
-        list.contains(&format!("{short}  AskUserQuestion ("))
-            && list.contains(" min left)\n")
-            && list.contains(&format!("punie-runner questions answer {short} NUMBER")),
-        "{list}"
+    assert_contains!(
+        list,
+        &format!("{short}  AskUserQuestion ("),
+        " min left)\n",
+        &format!("punie-runner questions answer {short} NUMBER")
     );
     let approvals = setup.command(&["approvals"]).await.out;
-    assert!(
-        approvals.starts_with("No calls are waiting for approval.\n")
-            && approvals.contains("questions"),
-        "{approvals}"
-    );
+    assert_starts_with!(approvals, "No calls are waiting for approval.\n");
+    assert_contains!(approvals, "questions");
     let allowed = setup.command(&["approvals", "allow", short]).await;
     assert_eq!(
         allowed.code,
@@ -113,13 +105,10 @@ async fn the_command_lists_and_answers_and_says_how() {
         "a question is not a call: {allowed:?}"
     );
     let status = setup.command(&["status"]).await.out;
-    assert!(
-        status.contains("the agent asks you: Color: Which color?"),
-        "{status}"
-    );
+    assert_contains!(status, "the agent asks you: Color: Which color?");
     let wrong = setup.command(&["questions", "answer", short, "3"]).await;
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
-    assert!(wrong.log.contains("there is no option 3"), "{wrong:?}");
+    assert_contains!(wrong.log, "there is no option 3");
     let given = setup
         .command(&["questions", "answer", short, "blue", "--json"])
         .await
@@ -242,10 +231,7 @@ async fn w79_where_nobody_can_be_asked_the_model_is_told_at_once() {
         .call_and_wait(question_call(&json!([color_question()])))
         .await;
     assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert!(
-        answer.text().contains("Nobody can be asked now"),
-        "{answer:?}"
-    );
+    assert_contains!(answer.text(), "Nobody can be asked now");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -272,7 +258,7 @@ async fn a_conversation_is_asked_one_question_at_a_time_and_its_other_calls_go_o
         out.contains("Other?").then_some(out)
     })
     .await;
-    assert!(!out.contains("Second?"), "{out}");
+    assert_lacks!(out, "Second?");
     for (id, answer) in [(&first, "1st"), (&other, "3rd")] {
         setup.command(&["questions", "answer", id, answer]).await;
         setup.answer(id).await;
@@ -363,7 +349,7 @@ async fn the_person_who_types_a_call_answers_its_question_without_a_runner() {
     call.types("2\n");
     call.shows("Which color? -> Blue").await;
     assert_eq!(call.end().await, Some(0));
-    assert!(!call.shown().contains("No runner runs"), "{}", call.shown());
+    assert_lacks!(call.shown(), "No runner runs");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

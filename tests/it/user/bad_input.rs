@@ -50,7 +50,7 @@ async fn a_question_that_no_person_can_read_is_refused_in_words() {
         (json!([{ "options": [] }]), "question"),
     ] {
         let text = refusal_text("AskUserQuestion", json!({ "questions": questions })).await;
-        assert!(text.contains(words), "{words}: {text}");
+        assert_contains!(text, words);
     }
     for (args, words) in [
         (
@@ -68,7 +68,7 @@ async fn a_question_that_no_person_can_read_is_refused_in_words() {
         ),
     ] {
         let text = refusal_text("RequestCredential", args).await;
-        assert!(text.contains(words), "{words}: {text}");
+        assert_contains!(text, words);
     }
 }
 
@@ -88,17 +88,11 @@ async fn hidden_characters_of_a_question_are_shown_and_hide_nothing() {
         caller["title"].as_str().expect("a title").to_owned(),
     ] {
         let is_hidden = |c: char| "\u{202e}\u{200f}\u{1b}\u{9b}\u{7}".contains(c);
-        assert!(!text.contains(is_hidden), "{text:?}");
-        assert!(text.contains("u{202e}"), "{text}");
+        assert_lacks!(text, is_hidden);
+        assert_contains!(text, "u{202e}");
     }
     // A line break in a label must not look like a second option.
-    assert!(
-        !caller["title"]
-            .as_str()
-            .expect("a title")
-            .contains("\n2. No"),
-        "{caller}"
-    );
+    assert_lacks!(caller["title"].as_str().expect("a title"), "\n2. No");
     setup.command(&["questions", "answer", &id, "1"]).await;
     let answer = setup.answer(&id).await.text();
     assert!(

@@ -51,30 +51,23 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
     runner
         .shows("The value of ACME_TOKEN (not shown; empty refuses): ")
         .await;
-    for words in [
+    assert_contains!(
+        runner.shown(),
         "RequestCredential wants a secret:",
         "ACME_TOKEN (for the host acme.example)",
         "Purpose: open pull requests",
-        "Who can read it: every command that the agent runs by SkillBash",
-    ] {
-        assert!(
-            runner.shown().contains(words),
-            "{words}: {}",
-            runner.shown()
-        );
-    }
+        "Who can read it: every command that the agent runs by SkillBash"
+    );
     // The caller's side can only refuse. The question says which command to type on the device.
     let question = asked_caller(&setup).await;
     let title = question["title"].as_str().expect("a title");
-    assert!(
-        title.contains("Type it on the device: punie-runner secrets set ACME_TOKEN"),
-        "{title}"
+    assert_contains!(
+        title,
+        "Type it on the device: punie-runner secrets set ACME_TOKEN"
     );
-    assert!(
-        title.contains(
-            "every command that the agent runs by SkillBash with a skill that names ACME_TOKEN"
-        ),
-        "{title}"
+    assert_contains!(
+        title,
+        "every command that the agent runs by SkillBash with a skill that names ACME_TOKEN"
     );
     let options = question["options"].as_array().expect("options");
     assert_eq!(options.len(), 1, "{options:?}");
@@ -106,8 +99,8 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
             Vec::<String>::new(),
             "{text}"
         );
-        assert!(!answer.raw.contains(text), "{answer:?}");
-        assert!(!runner.shown().contains(text), "{}", runner.shown());
+        assert_lacks!(answer.raw, text);
+        assert_lacks!(runner.shown(), text);
     }
     let audit = setup.command(&["audit", "--json"]).await.out;
     assert!(audit.contains(&id) && !audit.contains(VALUE), "{audit}");
@@ -152,10 +145,7 @@ async fn a_credential_is_also_given_by_command_refused_or_not_given() {
     assert_eq!(setup.answer(&id).await.text(), "refused");
     let id = setup.ask(credential_call(&json!({ "timeout": 1 }))).await;
     let silent = setup.answer(&id).await.text();
-    assert!(
-        silent.starts_with("Nobody answered within 1 s."),
-        "{silent}"
-    );
+    assert_starts_with!(silent, "Nobody answered within 1 s.");
     let id = setup.ask(credential_call(&json!({}))).await;
     listed_questions(&setup).await;
     setup.caller.cancel(&id).await;
@@ -182,19 +172,16 @@ async fn a_sign_in_shows_its_address_and_code_until_it_is_done() {
     let id = setup.ask(credential_call(&sign_in)).await;
     runner.shows("Type d when it is done ([r]efuse): ").await;
     let shown = runner.shown();
-    assert!(
-        shown.contains("Open: https://acme.example/device\n  Code: WDJB-MJHT\n"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "Open: https://acme.example/device\n  Code: WDJB-MJHT\n"
     );
     runner.types("d\n");
     assert_eq!(setup.answer(&id).await.text(), "done");
     let id = setup.ask(credential_call(&sign_in)).await;
     let question = asked_caller(&setup).await;
     let title = question["title"].as_str().expect("a title");
-    assert!(
-        title.contains("https://acme.example/device\nCode: WDJB-MJHT"),
-        "{title}"
-    );
+    assert_contains!(title, "https://acme.example/device\nCode: WDJB-MJHT");
     setup.caller.choose(&question, "allow_once").await;
     assert_eq!(setup.answer(&id).await.text(), "done");
     let list = setup.command(&["secrets", "--json"]).await.out;

@@ -29,7 +29,7 @@ async fn a_result_that_has_not_arrived_is_sent_on_the_next_connection() {
     let mut line = worker.accept().await;
     let (status, output) = line.result("slow").await;
     assert!(status == "success" && output.contains("ran"), "{output}");
-    assert!(line.result("quick").await.1.contains("quick"));
+    assert_contains!(line.result("quick").await.1, "quick");
     assert_eq!(
         worker.read("effects"),
         "ran\nquick\n",

@@ -13,11 +13,7 @@ async fn the_errors_of_the_plain_tools_come_to_the_letter() {
     let _runner = worker.run();
     let mut line = worker.accept().await;
     assert_eq!(line.headers["path"], "/device");
-    assert!(
-        line.headers["user-agent"].starts_with("punie-runner/"),
-        "{:?}",
-        line.headers
-    );
+    assert_starts_with!(line.headers["user-agent"], "punie-runner/");
     assert!(
         !line.headers.contains_key("authorization"),
         "there is no token"
@@ -54,10 +50,10 @@ async fn the_errors_of_the_plain_tools_come_to_the_letter() {
             .await,
         "one\n"
     );
-    assert!(
+    assert_contains!(
         line.done("c1", "run_command", &json!({"command": "echo $((40 + 2))"}))
-            .await
-            .contains("42")
+            .await,
+        "42"
     );
 }
 
@@ -79,17 +75,12 @@ async fn what_cannot_be_used_is_said_so_and_costs_nothing_else() {
         line.say(bad).await;
         let told = line.frame().await;
         assert_eq!(told["type"], "error", "{told}");
-        assert!(
-            told["message"].as_str().expect("words").contains(words),
-            "{told}"
-        );
+        assert_contains!(told["message"].as_str().expect("words"), words);
     }
     line.send(Message::binary(vec![0_u8; 10])).await;
-    assert!(
-        line.frame().await["message"]
-            .as_str()
-            .expect("words")
-            .contains("binary")
+    assert_contains!(
+        line.frame().await["message"].as_str().expect("words"),
+        "binary"
     );
     // Frames of unknown types are meant for others, so the runner does not answer them.
     line.say("{\"type\":\"greeting\"}").await;
@@ -101,7 +92,7 @@ async fn what_cannot_be_used_is_said_so_and_costs_nothing_else() {
         ("e", "not a name", json!({}), "tool name"),
     ] {
         let output = line.fails(id, tool, &args).await;
-        assert!(output.contains(words), "{tool} {args}: {output}");
+        assert_contains!(output, words; "{tool} {args}");
     }
     // Any text is a valid id, and the answer has it unchanged.
     assert_eq!(
@@ -174,7 +165,7 @@ async fn a_call_that_is_taken_back_is_stopped() {
     line.say("{\"type\":\"tool_cancel\",\"id\":\"long\"}").await;
     let (status, output) = line.result("long").await;
     assert_eq!(status, "error");
-    assert!(output.to_lowercase().contains("cancel"), "{output}");
+    assert_contains!(output.to_lowercase(), "cancel");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

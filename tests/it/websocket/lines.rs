@@ -49,7 +49,7 @@ async fn the_token_is_shown_and_masked_and_a_worker_that_refuses_it_is_left_in_p
             &json!({"command": "echo a-token-of-the-worker-0123456789"}),
         )
         .await;
-    assert!(!said.contains("0123456789"), "{said}");
+    assert_lacks!(said, "0123456789");
     // The next connection uses another token. The worker may also refuse after the handshake.
     put_token(&worker, "another-token-of-the-worker-987654");
     let refusal = CloseFrame {
@@ -211,6 +211,6 @@ async fn what_needs_another_kind_of_backend_says_so() {
     ] {
         let ended = worker.command(&args).await;
         assert_eq!(ended.code, Some(78), "{args:?}: {ended:?}");
-        assert!(ended.log.contains(words), "{args:?}: {}", ended.log);
+        assert_contains!(ended.log, words; "{args:?}");
     }
 }

@@ -9,6 +9,7 @@
     reason = "a test tells one course of events, or lists cases"
 )]
 
+#[macro_use]
 mod harness;
 
 mod file;

@@ -63,10 +63,7 @@ async fn what_breaks_the_protocol_ends_the_socket_with_the_reason() {
             socket.say(message).await;
         }
         let fatal = socket.expect("FatalError").await;
-        assert!(
-            fatal["error"].as_str().expect("text").contains(words),
-            "{words}: {fatal}"
-        );
+        assert_contains!(fatal["error"].as_str().expect("text"), words);
         assert_eq!(socket.hear().await, None);
     }
     let mut socket = SyncSocket::open(&server.wire.url, NPM).await;
@@ -96,13 +93,9 @@ async fn a_query_too_many_is_refused_and_the_others_stay() {
         .filter(|change| change["type"] == "QueryFailed")
         .collect();
     assert_eq!((changes.len(), refused.len()), (1026, 2));
-    assert!(
-        refused[0]["errorMessage"]
-            .as_str()
-            .expect("text")
-            .contains("1024 queries"),
-        "{}",
-        refused[0]
+    assert_contains!(
+        refused[0]["errorMessage"].as_str().expect("text"),
+        "1024 queries"
     );
     // Removing a query makes room for another, and removing one that was refused is no error.
     socket

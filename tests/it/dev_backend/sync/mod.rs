@@ -132,13 +132,7 @@ async fn a_subscription_that_fails_says_why_and_recovers() {
             (&failure["type"], &failure["errorData"]["code"]),
             (&json!("QueryFailed"), &data)
         );
-        assert!(
-            failure["errorMessage"]
-                .as_str()
-                .expect("text")
-                .contains(words),
-            "{failure}"
-        );
+        assert_contains!(failure["errorMessage"].as_str().expect("text"), words);
         assert_eq!(
             (&failure["logLines"], &failure["journal"]),
             (&json!([]), &Value::Null)
@@ -194,11 +188,9 @@ async fn a_mutation_is_answered_and_then_seen() {
         (&json!(false), &Value::Null)
     );
     assert_eq!(refused["errorData"]["code"], "CALLER_UNAUTHORIZED");
-    assert!(
-        refused["result"]
-            .as_str()
-            .expect("a message")
-            .starts_with("Uncaught ConvexError")
+    assert_starts_with!(
+        refused["result"].as_str().expect("a message"),
+        "Uncaught ConvexError"
     );
     socket.transition().await;
 
@@ -299,12 +291,9 @@ async fn a_mutation_that_is_sent_again_runs_once_also_after_a_restart() {
         )
         .await;
     let refused = socket.expect("MutationResponse").await;
-    assert!(
-        refused["result"]
-            .as_str()
-            .expect("a message")
-            .contains("for another mutation"),
-        "{refused}"
+    assert_contains!(
+        refused["result"].as_str().expect("a message"),
+        "for another mutation"
     );
     assert_eq!(
         server.caller().append("r-2", &device.id, "{}").await["created"],
@@ -418,19 +407,19 @@ async fn a_token_is_checked_and_a_refused_one_ends_the_socket() {
         (&refused["baseVersion"], &refused["authUpdateAttempted"]),
         (&json!(2), &json!(true))
     );
-    assert!(socket.closed().await.starts_with("NoAuthProvider"));
+    assert_starts_with!(socket.closed().await, "NoAuthProvider");
 
     let mut socket = SyncSocket::connected(&server.wire.url).await;
     socket
         .say(&authenticate(0, "Admin", "punie-dev|0000"))
         .await;
-    assert!(
+    assert_starts_with!(
         socket.expect("AuthError").await["error"]
             .as_str()
-            .expect("text")
-            .starts_with("BadAdminKey")
+            .expect("text"),
+        "BadAdminKey"
     );
-    assert!(socket.closed().await.starts_with("BadAdminKey"));
+    assert_starts_with!(socket.closed().await, "BadAdminKey");
 }
 
 /// Fills the catalog of one kind with nearly 6 MiB of multi-byte characters.

@@ -148,10 +148,10 @@ async fn garbage_gets_an_answer_or_an_end() {
         let answer = client.send(&bytes).await;
         let answer = String::from_utf8_lossy(&answer);
         let sent = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
-        assert!(answer.starts_with(begins), "{sent:?}: {answer:?}");
+        assert_starts_with!(answer, begins; "{sent:?}");
     }
     let url = format!("http://packages.test:{}/file", server.port);
-    assert!(client.get(&url).await.ends_with("served\n"));
+    assert_ends_with!(client.get(&url).await, "served\n");
 }
 
 #[tokio::test]
@@ -168,11 +168,11 @@ async fn idle_tunnels_of_two_conversations_leave_connections_for_a_third() {
             match client.open_tunnel(server.port).await {
                 Ok(tunnel) => open.push(tunnel),
                 Err(answer) => {
-                    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+                    assert_starts_with!(answer, "HTTP/1.1 503");
                     let why = format!("this conversation has {share} connections open");
-                    assert!(answer.contains(&why), "{answer}");
+                    assert_contains!(answer, &why);
                     let told = client.call.failure_text().expect("a failure text");
-                    assert!(told.contains(&why), "{told}");
+                    assert_contains!(told, &why);
                 }
             }
         }
@@ -180,7 +180,7 @@ async fn idle_tunnels_of_two_conversations_leave_connections_for_a_third() {
     }
     client.call_of("c");
     let url = format!("http://packages.test:{}/file", server.port);
-    assert!(client.get(&url).await.ends_with("served\n"));
+    assert_ends_with!(client.get(&url).await, "served\n");
     drop(open);
     client.call_of("a");
     wait_for_some("a free connection", async || {

@@ -38,7 +38,7 @@ async fn a_hook_reaches_hosts_like_a_command() {
     let reply = tools::call_tool(&setup.registry, "GitCommit", args).await;
     let reply = reply.expect("committed");
     let text = tools::reply_text(&reply);
-    assert!(text.ends_with("The hooks printed:\nserved"), "{text}");
+    assert_ends_with!(text, "The hooks printed:\nserved");
     let hosts: Vec<&str> = reply
         .meta
         .network
@@ -61,20 +61,15 @@ async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
         "punie-runner policy allow --host packages.test:{}",
         server.port
     );
-    assert!(
-        text.starts_with("Nothing was committed") && text.contains(&allow),
-        "{text}"
-    );
+    assert_starts_with!(text, "Nothing was committed");
+    assert_contains!(text, &allow);
     // A hook that bypasses the proxy gets the reason why it has no network.
     lay_out_hook(&setup, &format!("curl -sS --noproxy '*' {url}"));
     let args = json!({"message": "one", "path": "."});
     let refused = tools::call_tool(&setup.registry, "GitCommit", args).await;
     let refused = refused.expect_err("the hook failed");
     let text = refused.model_text();
-    assert!(
-        text.contains("only through the proxy in HTTPS_PROXY"),
-        "{text}"
-    );
+    assert_contains!(text, "only through the proxy in HTTPS_PROXY");
 }
 
 #[tokio::test]

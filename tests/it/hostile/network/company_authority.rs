@@ -113,7 +113,7 @@ async fn programs_trust_the_authority_that_the_users_variables_name() {
         };
         let setup = yard_with(folder, name, named);
         let text = setup.bash(&format!("{command} 2>&1 && echo reached")).await;
-        assert!(text.ends_with("reached"), "{program} with {name}: {text}");
+        assert_ends_with!(text, "reached"; "{program} with {name}");
         let text = setup.bash(&format!("env -u {name} {command} 2>&1")).await;
         let text = text.to_ascii_lowercase();
         assert!(
@@ -138,10 +138,8 @@ async fn git_trusts_the_authority_that_its_settings_name() {
     let text = setup
         .bash(&format!("git ls-remote {url}/demo.git main; ls ~/certs"))
         .await;
-    assert!(
-        text.contains("refs/heads/main") && text.ends_with("\ncompany.pem"),
-        "{text}"
-    );
+    assert_contains!(text, "refs/heads/main");
+    assert_ends_with!(text, "\ncompany.pem");
 }
 
 #[tokio::test]
@@ -175,14 +173,10 @@ async fn a_variable_opens_certificates_read_only_and_nothing_beside_them() {
             .filter(|line| !line.contains("No such"))
             .collect();
         assert_eq!(lines.first(), Some(&seen), "{named}: {text}");
-        for closed in ["PRIVATE", "a note", "the-private-key", "written"] {
-            assert!(!text.contains(closed), "{named}: {text}");
-        }
+        assert_lacks!(text, "PRIVATE", "a note", "the-private-key", "written"; "{named}");
     }
     let text = start("user/certs").bash("ls $OUT/user/certs").await;
     assert!(text.lines().any(|line| line.ends_with(".0")), "{text}");
-    assert!(
-        text.contains("company.pem") && !text.contains("key.pem"),
-        "{text}"
-    );
+    assert_contains!(text, "company.pem");
+    assert_lacks!(text, "key.pem");
 }

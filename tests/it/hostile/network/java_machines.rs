@@ -92,7 +92,7 @@ async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
             let command = format!("java Reach.java {way} {url}/file");
             let reply = setup.call(json!({"command": command})).await.expect(way);
             let text = tools::reply_text(&reply);
-            assert!(text.contains("served"), "{command}: {text}");
+            assert_contains!(text, "served"; "{command}");
             let host = url.split_once("://").expect("an address").1;
             let hosts: Vec<&str> = reply
                 .meta
@@ -109,10 +109,7 @@ async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
         address.replace("127.0.0.1", "packages.test")
     );
     let text = setup.bash(&command).await;
-    assert!(
-        text.contains("PKIX"),
-        "the program's own option must win: {text}"
-    );
+    assert_contains!(text, "PKIX"; "the program's own option must win");
 }
 
 #[tokio::test]
@@ -131,7 +128,7 @@ async fn maven_asks_like_any_other_program() {
         let command = lay_out_project(&setup, repository.port);
         let person = (!answers.is_empty()).then(|| AnsweringPerson::answering(&setup, answers));
         let text = setup.bash(command).await;
-        assert!(text.contains(expected), "{policy}: {text}");
+        assert_contains!(text, expected; "{policy}");
         if let Some(person) = person {
             assert_eq!(person.questions().await.len(), 1);
         }
@@ -152,7 +149,7 @@ async fn a_connection_without_a_name_belongs_to_the_process_that_made_it() {
     let unclear = "It is not clear to which call the connection belongs";
     // A process without a call's name, and one that shares its connection with a process of another name.
     let text = setup.bash(&format!("env -i {curl}")).await;
-    assert!(text.contains(unclear), "{text}");
+    assert_contains!(text, unclear);
     let shared = format!(
         "exec 3<>/dev/tcp/127.0.0.1/13128; \
          HTTP_PROXY=http://other:x@127.0.0.1:13128 bash -c 'touch ready; until [ -e over ]; do sleep 0.02; done' & \
@@ -161,6 +158,6 @@ async fn a_connection_without_a_name_belongs_to_the_process_that_made_it() {
         server.port
     );
     let text = setup.bash(&shared).await;
-    assert!(text.contains(unclear), "{text}");
+    assert_contains!(text, unclear);
     assert_eq!(server.requests(), 1);
 }

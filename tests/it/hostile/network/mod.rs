@@ -282,25 +282,19 @@ async fn a_host_is_refused_at_once_with_the_reason_where_nobody_can_be_asked() {
         2,
         "the body and the hint must name the command: {text}"
     );
-    for part in [
+    assert_contains!(
+        text,
         "no rule names this host",
         "nobody can be asked",
         "403",
-        "ended",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
+        "ended"
+    );
     // No allow rule overrides a rule that asks, so none is proposed.
     let text = asking_yard(ASK).bash(&both).await;
-    assert!(
-        text.contains("nobody can be asked") && !text.contains("policy allow"),
-        "{text}"
-    );
+    assert_contains!(text, "nobody can be asked");
+    assert_lacks!(text, "policy allow");
     let text = asking_yard(DENY).bash(&both).await;
-    assert!(
-        text.contains("rule \"packages\" denies it (not today)"),
-        "{text}"
-    );
+    assert_contains!(text, "rule \"packages\" denies it (not today)");
     assert_eq!(server.requests(), 0);
 }
 
@@ -327,17 +321,15 @@ async fn several_connections_of_a_call_are_one_question() {
     let text = setup.bash(&many).await;
     assert_eq!(text.matches("served").count(), 5, "{text}");
     let text = setup.bash(&many).await;
-    assert!(
-        text.contains("refused by the person") && !text.contains("served"),
-        "{text}"
-    );
+    assert_contains!(text, "refused by the person");
+    assert_lacks!(text, "served");
     let asked = person.questions().await;
     let shown = format!(
         "packages.test:{}: Bash wants to reach this host. Its command: \"for n in 1 2",
         server.port
     );
     for question in &asked {
-        assert!(question.title.starts_with(&shown), "{question:?}");
+        assert_starts_with!(question.title, &shown);
         assert!(!format!("{question:?}").contains("hunter2"), "{question:?}");
     }
     assert_eq!(asked.len(), 2);
@@ -414,7 +406,7 @@ async fn a_question_goes_when_the_command_that_waits_for_it_ends() {
         server.port
     );
     let text = setup.bash(&command).await;
-    assert!(text.contains("Exit code 124"), "{text}");
+    assert_contains!(text, "Exit code 124");
     let questions = ApprovalQuestions::in_home(&open_home(&setup));
     wait_until("no question", || questions.open_questions().is_empty()).await;
     drop(presence);
@@ -442,18 +434,13 @@ async fn addresses_that_are_not_public_are_reached_by_a_rule_for_the_address_onl
         for options in ["", "-p", "--proxy socks5h://${HTTP_PROXY#http://}"] {
             let command = format!("curl -gsS --noproxy '' {options} 'http://{host}/file'");
             let text = setup.bash(&command).await;
-            assert!(
-                text.contains("only by a rule that names the address"),
-                "{command}: {text}"
-            );
+            assert_contains!(text, "only by a rule that names the address"; "{command}");
         }
     }
     // Without the proxy, no host is reachable.
     let text = setup.bash(&format!("curl -sS --noproxy '*' http://127.0.0.2:{inner_port}/; echo x > /dev/tcp/127.0.0.2/{inner_port}; echo x > /dev/udp/127.0.0.53/53 && echo sent; getent hosts localhost.localdomain example.com")).await;
-    assert!(
-        !text.contains("inner") && text.contains("Connection refused"),
-        "{text}"
-    );
+    assert_lacks!(text, "inner");
+    assert_contains!(text, "Connection refused");
     assert_eq!((server.requests(), inner.requests()), (0, 0));
 }
 
@@ -469,10 +456,8 @@ async fn a_redirect_is_a_connection_like_any_other() {
             server.port
         ))
         .await;
-    assert!(
-        text.contains("an address of this machine") && !text.contains("inner"),
-        "{text}"
-    );
+    assert_contains!(text, "an address of this machine");
+    assert_lacks!(text, "inner");
     assert_eq!((server.requests(), inner.requests()), (1, 0));
 }
 
@@ -508,10 +493,10 @@ async fn the_proxy_connects_to_the_address_that_it_checked() {
         let url = format!("http://{host}:{}/file", server.port);
         client.get(&url).await
     };
-    assert!(answer("anew.test").await.ends_with("served\n"));
+    assert_ends_with!(answer("anew.test").await, "served\n");
     assert_eq!(asked.lock()["anew.test"], 1, "one lookup per connection");
-    assert!(answer("anew.test").await.contains("leads to 127.0.0.2"));
-    assert!(answer("both.test").await.contains("leads to 127.0.0.2"));
+    assert_contains!(answer("anew.test").await, "leads to 127.0.0.2");
+    assert_contains!(answer("both.test").await, "leads to 127.0.0.2");
     assert_eq!(server.requests(), 1);
 }
 
@@ -541,11 +526,9 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
     else {
         panic!("a call for the whole network must be asked about");
     };
-    assert!(
-        asked
-            .why
-            .expect("a reason")
-            .contains("whole network of this machine, because: ssh to")
+    assert_contains!(
+        asked.why.expect("a reason"),
+        "whole network of this machine, because: ssh to"
     );
     assert_eq!(asked.rule.as_deref(), Some("network"));
     let no_reason = json!({"command": "true", "network": true});

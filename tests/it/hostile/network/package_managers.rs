@@ -219,7 +219,7 @@ async fn each_installs_by_a_rule() {
     let (setup, server) = (asking_yard(ALLOW), serve_registries());
     for (name, command) in install_commands(server.port) {
         let text = run_install(&setup, &command).await;
-        assert!(text.ends_with("installed"), "{name}: {text}");
+        assert_ends_with!(text, "installed"; "{name}");
     }
 }
 
@@ -231,7 +231,7 @@ async fn each_installs_after_one_yes() {
     let person = AnsweringPerson::answering(&setup, &answers);
     for (name, command) in &all {
         let text = run_install(&setup, command).await;
-        assert!(text.ends_with("installed"), "{name}: {text}");
+        assert_ends_with!(text, "installed"; "{name}");
     }
     assert_eq!(
         person.questions().await.len(),
@@ -246,10 +246,8 @@ async fn each_is_refused_with_the_reason() {
         let (setup, server) = (asking_yard(policy), serve_registries());
         for (name, command) in install_commands(server.port) {
             let text = run_install(&setup, &command).await;
-            assert!(
-                !text.contains("installed\n") && text.contains(reason),
-                "{name}: {text}"
-            );
+            assert_lacks!(text, "installed\n"; "{name}");
+            assert_contains!(text, reason; "{name}");
         }
         assert_eq!(server.requests(), 0);
     }

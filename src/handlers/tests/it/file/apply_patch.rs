@@ -111,10 +111,7 @@ async fn a_dry_run_shows_a_diff_that_does_the_same() {
             .await,
     )
     .to_owned();
-    assert!(
-        shown.starts_with("Dry run, nothing was written."),
-        "{shown}"
-    );
+    assert_starts_with!(shown, "Dry run, nothing was written.");
     assert_eq!(bench.tree(), before);
     bench.patch(FOUR).await;
     // What it shows is a patch itself, but for the rename, which only git's head can say.
@@ -221,10 +218,7 @@ async fn every_encoding_and_line_ending_is_kept() {
     let error = bench
         .patch_refused("*** Update File: latin\n@@\n-\u{e0} x\n+\u{1f980}\n")
         .await;
-    assert!(
-        error.model_text().contains("windows-1252 has no"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "windows-1252 has no");
 }
 
 #[tokio::test]
@@ -235,17 +229,14 @@ async fn what_is_there_already_is_no_change() {
     let before = bench.tree();
     let patch = "*** Update File: a\n@@\n one\n-OLD LINE\n+NEW LINE\n*** Add File: b\n+whole\n";
     let reply = bench.ok("ApplyPatch", json!({"patch": patch})).await;
-    assert!(
-        reply_text(&reply).starts_with("No change: all of the patch is there already.\n= "),
-        "{}",
-        reply_text(&reply)
+    assert_starts_with!(
+        reply_text(&reply),
+        "No change: all of the patch is there already.\n= "
     );
     assert!(reply.meta.files.is_empty());
     let said = bench.patch(&format!("{patch}*** Add File: c\n+x\n")).await;
-    assert!(
-        said.starts_with("Applied to 1 file:\n= ") && said.contains("\nA "),
-        "{said}"
-    );
+    assert_starts_with!(said, "Applied to 1 file:\n= ");
+    assert_contains!(said, "\nA ");
     assert_eq!(bench.tree()[..2], before);
 }
 
@@ -362,14 +353,11 @@ async fn each_refusal_has_its_code_and_changes_nothing() {
             .await;
         if patch.starts_with("***") {
             assert_eq!(error.stable_code(), code, "{patch}: {error}");
-            assert!(
-                error.model_text().contains("Nothing was changed"),
-                "{patch}: {error}"
-            );
+            assert_contains!(error.model_text(), "Nothing was changed"; "{patch}");
         }
         let error = bench.patch_refused(&patch).await;
         assert_eq!(error.stable_code(), code, "{patch}: {error}");
-        assert!(error.model_text().contains(words), "{patch}: {error}");
+        assert_contains!(error.model_text(), words; "{patch}");
         assert_eq!(bench.tree(), before, "{patch}");
     }
 }
@@ -398,7 +386,7 @@ async fn two_sections_of_one_file_are_joined() {
         .patch("*** Update File: a\n@@\n-three\n+3\n*** Update File: ./a\n@@\n-one\n+1\n")
         .await;
     assert_eq!(bench.get("a"), "1\ntwo\n3\n");
-    assert!(said.contains("another order"), "{said}");
+    assert_contains!(said, "another order");
 }
 
 #[tokio::test]
@@ -586,18 +574,16 @@ async fn whichever_write_fails_everything_is_put_back() {
         let before = bench.tree();
         let error = bench.patch_refused(FOUR).await;
         assert_eq!(error.stable_code(), ErrorCode::Io);
-        assert!(
-            error
-                .model_text()
-                .contains(&format!("no space left at change {fails_from}")),
-            "{error}"
+        assert_contains!(
+            error.model_text(),
+            &format!("no space left at change {fails_from}")
         );
         let words = if fails_from == 1 {
             "No file was changed before it."
         } else {
             "no file is changed"
         };
-        assert!(error.model_text().contains(words), "{error}");
+        assert_contains!(error.model_text(), words);
         assert_eq!(bench.tree(), before, "change {fails_from}");
         assert!(
             !bench.root.join("new").exists() && !bench.root.join("to").exists(),
@@ -619,13 +605,13 @@ async fn what_cannot_be_put_back_is_named_file_by_file() {
     let original = bench.get("a.rs");
     let error = bench.refused("ApplyPatch", json!({"patch": FOUR})).await;
     let told = error.model_text();
-    assert!(told.contains("applied in part"), "{told}");
-    assert!(
-        told.contains("/gone.txt was renamed to ")
-            && told.contains("/new/deep/b.txt was made and stays so"),
-        "{told}"
+    assert_contains!(told, "applied in part");
+    assert_contains!(
+        told,
+        "/gone.txt was renamed to ",
+        "/new/deep/b.txt was made and stays so"
     );
-    assert!(!told.contains("a.rs was changed"), "{told}");
+    assert_lacks!(told, "a.rs was changed");
     assert_eq!(
         (bench.get("a.rs"), bench.get("new/deep/b.txt")),
         (original, "first\nsecond\n".to_owned())
@@ -647,10 +633,9 @@ async fn a_cancel_after_the_first_write_does_not_stop_the_others() {
     let reply = call_with(&bench.tools, "ApplyPatch", json!({"patch": FOUR}), cx)
         .await
         .expect("finished");
-    assert!(
-        reply_text(&reply).contains("was cancelled while it wrote; the patch was finished"),
-        "{}",
-        reply_text(&reply)
+    assert_contains!(
+        reply_text(&reply),
+        "was cancelled while it wrote; the patch was finished"
     );
     assert_eq!(bench.tree().len(), 3);
     assert_eq!(bench.get("to/there.rs"), "y\n");

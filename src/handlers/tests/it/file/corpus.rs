@@ -350,10 +350,7 @@ fn quoted(text: &str, hunk: &Hunk) -> (String, String) {
         .chain(text.match_indices('\n').map(|(at, _)| at + 1))
         .collect();
     let start = starts[hunk.line];
-    assert!(
-        text[start..].starts_with(&hunk.old),
-        "the hunks before it were done as git did them"
-    );
+    assert_starts_with!(text[start..], &hunk.old; "the hunks before it were done as git did them");
     let end = start + hunk.old.len();
     let mut line = hunk.line;
     // Also for a reader who overlooks blanks: some of the lines may be there again, indented in another way.

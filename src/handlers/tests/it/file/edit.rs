@@ -28,7 +28,7 @@ async fn places_that_overlap_are_ambiguous() {
                 ErrorCode::Ambiguous,
                 "{content:?}: {error}"
             );
-            assert!(error.model_text().contains(lines), "{error}");
+            assert_contains!(error.model_text(), lines);
         }
         assert_eq!(bench.get("f"), content);
     }
@@ -48,11 +48,8 @@ async fn a_miss_names_the_real_difference() {
     bench.put("f", "\tlet x = 1;\n");
     let args = json!({"file_path": "f", "old_string": "let y = 1;", "new_string": "let z = 1;"});
     let text = bench.refused("Edit", args).await.model_text().to_owned();
-    assert!(
-        text.contains("\"x = 1;\"") && text.contains("\"y = 1;\""),
-        "{text}"
-    );
-    assert!(!text.contains("tab") && !text.contains("Cause"), "{text}");
+    assert_contains!(text, "\"x = 1;\"", "\"y = 1;\"");
+    assert_lacks!(text, "tab", "Cause");
     bench.put(
         "damaged",
         [b"un caf\xe9 noir\n".as_slice(), "grüße, größe\n".as_bytes()].concat(),
@@ -60,8 +57,8 @@ async fn a_miss_names_the_real_difference() {
     let args =
         json!({"file_path": "damaged", "old_string": "un caf\u{FFFD} noir", "new_string": "thé"});
     let text = bench.refused("Edit", args).await.model_text().to_owned();
-    assert!(text.contains("not UTF-8") && text.contains("E9"), "{text}");
-    assert!(!text.contains("lines are the same"), "{text}");
+    assert_contains!(text, "not UTF-8", "E9");
+    assert_lacks!(text, "lines are the same");
 }
 
 #[tokio::test]
@@ -114,13 +111,13 @@ async fn a_miss_names_no_difference_that_is_forgiven() {
         bench.put("f", file);
         let args = json!({"file_path": "f", "old_string": old, "new_string": "x"});
         let text = bench.refused("Edit", args).await.model_text().to_owned();
-        assert!(
-            text.contains(&format!("First difference, line {line}:")) && text.contains(expect),
-            "{text}"
+        assert_contains!(text, &format!("First difference, line {line}:"), expect);
+        assert_lacks!(
+            text,
+            "blanks at the line's end",
+            "typographic",
+            "carriage return"
         );
-        for cause in ["blanks at the line's end", "typographic", "carriage return"] {
-            assert!(!text.contains(cause), "{text}");
-        }
     }
 }
 
@@ -134,10 +131,7 @@ async fn a_miss_shows_what_is_near_however_short_its_lines_are() {
         bench.put("f", file);
         let args = json!({"file_path": "f", "old_string": old, "new_string": "x"});
         let text = bench.refused("Edit", args).await.model_text().to_owned();
-        assert!(
-            text.contains("nearest block is at lines 1-3") && text.contains("line 2"),
-            "{text}"
-        );
+        assert_contains!(text, "nearest block is at lines 1-3", "line 2");
     }
 }
 
@@ -155,28 +149,18 @@ async fn edit_changes_one_place_and_shows_it() {
         bench.get("f.rs"),
         "a\nb\nc\nlet x = $$2;\nlet y = \\1;\nd\ne\nf\ng"
     );
-    assert!(
-        reply_text(&reply).contains("1 replacement at lines 4-5.\n     1\ta\n"),
-        "{}",
-        reply_text(&reply)
+    assert_contains!(
+        reply_text(&reply),
+        "1 replacement at lines 4-5.\n     1\ta\n"
     );
-    assert!(
-        reply_text(&reply).ends_with("     8\tf\n"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_ends_with!(reply_text(&reply), "     8\tf\n");
     let change = &reply.meta.files[0];
     assert!(change.before.is_some() && change.after.is_some() && change.before != change.after);
 
     let again =
         json!({"path": "f.rs", "old_str": "let x = $&1;", "newText": "let x = $$2;\nlet y = \\1;"});
     let error = bench.refused("Edit", again).await;
-    assert!(
-        error
-            .model_text()
-            .contains("new_string stands at lines 4-5"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "new_string stands at lines 4-5");
     bench.assert_tidy();
 }
 
@@ -193,10 +177,7 @@ async fn h36_edit_refuses_what_is_not_the_only_place() {
     };
     let error = bench.refused("Edit", edit(json!({}))).await;
     assert_eq!(error.stable_code(), ErrorCode::Ambiguous);
-    assert!(
-        error.model_text().contains("2 places") && error.model_text().contains("lines 1, 3"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "2 places", "lines 1, 3");
     assert_eq!(
         bench
             .refused("Edit", edit(json!({"expected_count": 3})))
@@ -208,7 +189,7 @@ async fn h36_edit_refuses_what_is_not_the_only_place() {
         .refused("Edit", edit(json!({"old_string": "x  = 1"})))
         .await;
     assert_eq!(error.stable_code(), ErrorCode::NoMatch);
-    assert!(error.model_text().contains("     1\tx = 1\n"), "{error}");
+    assert_contains!(error.model_text(), "     1\tx = 1\n");
     assert_eq!(
         bench
             .refused("Edit", edit(json!({"old_string": "x = 3"})))
@@ -232,12 +213,9 @@ async fn h36_edit_refuses_what_is_not_the_only_place() {
     let reply = bench
         .ok("Edit", edit(json!({"replace_all": true, "dry_run": true})))
         .await;
-    assert!(
-        reply_text(&reply).ends_with(
-            "\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n-x = 1\n+x = 3\n y = 2\n-x = 1\n+x = 3\n"
-        ),
-        "{}",
-        reply_text(&reply)
+    assert_ends_with!(
+        reply_text(&reply),
+        "\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n-x = 1\n+x = 3\n y = 2\n-x = 1\n+x = 3\n"
     );
     assert_eq!(bench.get("f"), "x = 1\ny = 2\nx = 1\n");
     bench.ok("Edit", edit(json!({"expected_count": 2}))).await;
@@ -274,21 +252,13 @@ async fn h37_edit_keeps_every_other_byte() {
         )
         .await;
     assert_eq!(bench.get("quotes"), "say 'ho'\n");
-    assert!(
-        reply_text(&reply).contains("typographic"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "typographic");
     bench.put("numbered", "fn a() {\n}\n");
     let reply = bench
         .ok("Edit", json!({"file_path": "numbered", "old_string": "     1\tfn a() {\n     2\t}\n", "new_string": "fn b() {\n}\n"}))
         .await;
     assert_eq!(bench.get("numbered"), "fn b() {\n}\n");
-    assert!(
-        reply_text(&reply).contains("Line numbers were taken out"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "Line numbers were taken out");
 }
 
 #[tokio::test]
@@ -302,11 +272,7 @@ async fn an_empty_old_string_makes_a_file() {
                 json!({"file_path": path, "old_string": "", "new_string": "text\n"}),
             )
             .await;
-        assert!(
-            reply_text(&reply).starts_with(verb),
-            "{}",
-            reply_text(&reply)
-        );
+        assert_starts_with!(reply_text(&reply), verb);
         assert_eq!(bench.get(path), "text\n");
     }
     let error = bench

@@ -96,10 +96,7 @@ async fn a_character_that_the_encoding_lacks_is_refused_by_name() {
     ] {
         let error = bench.refused(tool, args).await;
         assert_eq!(error.stable_code(), ErrorCode::InvalidArgs, "{error}");
-        assert!(
-            error.model_text().contains("windows-1252") && error.model_text().contains("U+1F980"),
-            "{error}"
-        );
+        assert_contains!(error.model_text(), "windows-1252", "U+1F980");
     }
     assert_eq!(fs::read(bench.root.join("f")).unwrap(), before);
 }

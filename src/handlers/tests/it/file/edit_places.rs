@@ -21,14 +21,11 @@ async fn replacing_every_place_forgives_line_endings_only() {
     let all = |old: &str, new: &str| json!({"file_path": "f", "old_string": old, "new_string": new, "replace_all": true});
     bench.put("f", "def f(a):\n    b = a\n    return b\n");
     let said = not_found(&bench, all(" \n", "")).await;
-    assert!(!said.contains("replace_all"), "{said}");
+    assert_lacks!(said, "replace_all");
 
     bench.put("f", "one – two\nthree — four\n");
     let said = not_found(&bench, all("-", "+")).await;
-    assert!(
-        said.contains("stands at lines 1, 2 is nearly the same"),
-        "{said}"
-    );
+    assert_contains!(said, "stands at lines 1, 2 is nearly the same");
     let counted =
         json!({"file_path": "f", "old_string": "-", "new_string": "+", "expected_count": 2});
     not_found(&bench, counted).await;
@@ -40,7 +37,7 @@ async fn replacing_every_place_forgives_line_endings_only() {
         )
         .await;
     assert_eq!(error.stable_code(), ErrorCode::Ambiguous);
-    assert!(!error.model_text().contains("replace_all"), "{error}");
+    assert_lacks!(error.model_text(), "replace_all");
 
     bench.put("f", "a\r\nb\r\na\r\nb\r\n");
     bench.ok("Edit", all("a\nb\n", "c\n")).await;
@@ -62,10 +59,10 @@ async fn an_edit_is_called_done_only_where_a_line_of_both_texts_tells_the_place(
         edit("    x = compute(b)\n    return x", "    return None"),
     )
     .await;
-    assert!(said.contains("The nearest block is at lines 2-3"), "{said}");
-    assert!(
-        said.contains("new_string stands at line 7; whether this edit put it there is not known"),
-        "{said}"
+    assert_contains!(said, "The nearest block is at lines 2-3");
+    assert_contains!(
+        said,
+        "new_string stands at line 7; whether this edit put it there is not known"
     );
 
     // A line of both that stands in two places tells nothing.
@@ -92,10 +89,9 @@ async fn an_edit_is_called_done_only_where_a_line_of_both_texts_tells_the_place(
             ),
         )
         .await;
-    assert!(
-        reply_text(&reply).contains("stands in its place, at lines 2-3: the edit is done already"),
-        "{}",
-        reply_text(&reply)
+    assert_contains!(
+        reply_text(&reply),
+        "stands in its place, at lines 2-3: the edit is done already"
     );
 }
 
@@ -111,7 +107,7 @@ async fn an_edit_that_takes_lines_out_is_not_called_done_while_they_stand_there(
     ] {
         let args = json!({"file_path": "f", "old_string": old, "new_string": "def shared_value():\n    return 1\n\n"});
         let refused = not_found(&bench, args).await;
-        assert!(!refused.contains("done already"), "{refused}");
+        assert_lacks!(refused, "done already");
         assert_eq!(bench.get("f"), file);
     }
     bench.put(
@@ -124,11 +120,7 @@ async fn an_edit_that_takes_lines_out_is_not_called_done_while_they_stand_there(
         "new_string": "def shared_value():\n    return 1\n\n\ndef last_value():\n",
     });
     let reply = bench.ok("Edit", args).await;
-    assert!(
-        reply_text(&reply).contains("the edit is done already"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "the edit is done already");
 }
 
 #[tokio::test]

@@ -37,17 +37,17 @@ async fn a_long_file_changes_at_its_place_and_nowhere_else() {
         0o751
     );
     let shown = reply_text(&reply);
-    assert!(
-        shown.contains(": 1 replacement at line 40000.\n 39997\tthis is line 39997 of"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        ": 1 replacement at line 40000.\n 39997\tthis is line 39997 of"
     );
-    assert!(
-        shown.contains("\n 40000\tthis is line 40000, new, of a file that is not held\n"),
-        "{shown}"
+    assert_contains!(
+        shown,
+        "\n 40000\tthis is line 40000, new, of a file that is not held\n"
     );
-    assert!(
-        shown.ends_with("\n 40003\tthis is line 40003 of a file that is not held\n"),
-        "{shown}"
+    assert_ends_with!(
+        shown,
+        "\n 40003\tthis is line 40003 of a file that is not held\n"
     );
     let change = &reply.meta.files[0];
     assert_eq!(change.before.as_ref(), Some(&held));
@@ -56,11 +56,9 @@ async fn a_long_file_changes_at_its_place_and_nowhere_else() {
     // Again: no line tells whether it is done already.
     let again = bench.refused("Edit", line(40_000)).await;
     assert_eq!(again.stable_code(), ErrorCode::NoMatch);
-    assert!(
-        again
-            .model_text()
-            .contains("new_string stands at line 40000; whether"),
-        "{again}"
+    assert_contains!(
+        again.model_text(),
+        "new_string stands at line 40000; whether"
     );
     bench.assert_tidy();
 }
@@ -79,18 +77,15 @@ async fn a_long_file_is_refused_what_a_short_one_is() {
     };
     let error = bench.refused("Edit", edit(json!({}))).await;
     assert_eq!(error.stable_code(), ErrorCode::Ambiguous);
-    assert!(
-        error.model_text().contains("stands at 11 places in"),
-        "{error}"
+    assert_contains!(
+        error.model_text(),
+        "stands at 11 places in",
+        "lines 777, 7770, 7771"
     );
-    assert!(
-        error.model_text().contains("lines 777, 7770, 7771"),
-        "{error}"
-    );
-    assert!(error.model_text().contains("and 1 more"), "{error}");
-    assert!(
-        error.model_text().contains("   776\tthis is line 776 of"),
-        "{error}"
+    assert_contains!(
+        error.model_text(),
+        "and 1 more",
+        "   776\tthis is line 776 of"
     );
     let error = bench
         .refused("Edit", edit(json!({"expected_count": 4})))
@@ -104,20 +99,14 @@ async fn a_long_file_is_refused_what_a_short_one_is() {
         .refused("Edit", edit(json!({"old_string": "lime 12345 of a file"})))
         .await;
     assert_eq!(error.stable_code(), ErrorCode::NoMatch);
-    assert!(
-        error.model_text().contains("in line 12345:"),
-        "the nearest is shown: {error}"
-    );
+    assert_contains!(error.model_text(), "in line 12345:"; "the nearest is shown");
     assert_eq!(bench.get("f"), before);
 
     // What stands across itself.
     bench.put("f", format!("{before}\na\na\na\n"));
     let args = json!({"file_path": "f", "old_string": "a\na", "new_string": "b"});
     let error = bench.refused("Edit", args).await;
-    assert!(
-        error.model_text().contains("overlap") && error.model_text().contains("lines 50002, 50003"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "overlap", "lines 50002, 50003");
     bench.assert_tidy();
 }
 
@@ -133,22 +122,15 @@ async fn every_place_of_a_long_file_is_replaced() {
     });
     let reply = bench.ok("Edit", args.clone()).await;
     let shown = reply_text(&reply);
-    assert!(
-        shown.starts_with("Dry run, nothing was written: 50000 replacements at lines 1-2, 3-4"),
-        "{shown}"
+    assert_starts_with!(
+        shown,
+        "Dry run, nothing was written: 50000 replacements at lines 1-2, 3-4"
     );
-    assert!(
-        shown.contains("\n@@ -1,") && shown.contains("[... 49800 more changed places]"),
-        "{shown}"
-    );
+    assert_contains!(shown, "\n@@ -1,", "[... 49800 more changed places]");
     assert_eq!(bench.load("f").await.bytes_sha256(), known);
     args.as_object_mut().unwrap().remove("dry_run");
     let reply = bench.ok("Edit", args).await;
-    assert!(
-        reply_text(&reply).contains("and 49990 more"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "and 49990 more");
     let after = before.replace(" of a file", "\r\n of a file");
     assert_eq!(bench.get("f"), format!("\u{FEFF}{after}"));
 }
@@ -164,11 +146,7 @@ async fn a_long_file_is_edited_where_the_text_is_only_nearly_there() {
             json!({"file_path": "f", "old_string": "held\nthis is line 30000 of", "new_string": "x\ny"}),
         )
         .await;
-    assert!(
-        reply_text(&reply).contains("line endings"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "line endings");
     assert_eq!(
         bench.get("f"),
         before.replace("held\r\nthis is line 30000 of", "x\r\ny")
@@ -211,13 +189,11 @@ async fn a_file_over_64_mb_is_refused_with_the_command_to_type() {
     for (tool, args) in [("Edit", edit), ("MultiEdit", many)] {
         let error = bench.refused(tool, args).await;
         assert_eq!(error.stable_code(), ErrorCode::TooLarge);
-        assert!(
-            error
-                .model_text()
-                .contains("edited up to 64 MB. Change it with Bash: sed -i 's/old/new/' '")
-                && error.model_text().ends_with("/it'\\''s large'"),
-            "{error}"
+        assert_contains!(
+            error.model_text(),
+            "edited up to 64 MB. Change it with Bash: sed -i 's/old/new/' '"
         );
+        assert_ends_with!(error.model_text(), "/it'\\''s large'");
     }
     bench.assert_tidy();
 }
@@ -304,7 +280,7 @@ async fn only_by_name_alone_an_edit_of_50_mb() {
     assert!(grown <= 70 << 20, "it grew by {grown} bytes");
     let many = json!({"file_path": "f", "old_string": "line 1", "new_string": "LINE", "replace_all": true});
     let reply = bench.ok("Edit", many).await;
-    assert!(reply_text(&reply).contains(" replacements at lines "));
+    assert_contains!(reply_text(&reply), " replacements at lines ");
     let grown = highest() - before;
     assert!(
         grown <= 90 << 20,

@@ -84,7 +84,7 @@ async fn a_line_that_is_cut_in_its_middle_shows_no_part_of_a_secret_at_the_cut()
             masked.bench.put("f", &line);
             let shown = masked.answer("Read", json!({ "file_path": "f" })).await;
             assert_hidden(&shown);
-            assert!(shown.contains("of this line omitted"), "{shown}");
+            assert_contains!(shown, "of this line omitted");
         }
     }
     masked.bench.put(
@@ -107,7 +107,7 @@ async fn what_is_omitted_of_a_line_is_counted_with_the_secret_at_the_cut() {
     let omitted = punie_text::output::number_format::format_size(4_008 - 990 - 1_000);
     let expected =
         format!("\t{dots} [... {omitted} of this line omitted; it has 4,008 characters ...] -");
-    assert!(shown.contains(&expected), "{shown}");
+    assert_contains!(shown, &expected);
 }
 
 #[tokio::test]
@@ -119,10 +119,10 @@ async fn a_column_within_a_secret_shows_it_masked_and_says_where_it_begins() {
             .answer("Read", json!({ "file_path": "env", "column": column }))
             .await;
         assert_hidden(&shown);
-        assert!(shown.contains(&format!("\n{MASK}\n")), "{shown}");
-        assert!(
-            shown.contains("Showing characters 7-24 of line 1, which ends there."),
-            "{shown}"
+        assert_contains!(shown, &format!("\n{MASK}\n"));
+        assert_contains!(
+            shown,
+            "Showing characters 7-24 of line 1, which ends there."
         );
     }
     masked.bench.put(
@@ -147,10 +147,10 @@ async fn a_secret_that_is_longer_than_an_answer_is_shown_masked_and_read_past() 
     masked.bench.put("f", format!("KEY={long};and this\n"));
     let ask = json!({ "file_path": "f", "column": 100, "max_chars": 1_000 });
     let shown = masked.answer("Read", ask).await;
-    assert!(shown.contains(&format!("\n{MASK}\n")), "{shown}");
-    assert!(
-        shown.contains("Showing characters 5-3004 of line 1. Continue with offset=1 column=3005."),
-        "{shown}"
+    assert_contains!(shown, &format!("\n{MASK}\n"));
+    assert_contains!(
+        shown,
+        "Showing characters 5-3004 of line 1. Continue with offset=1 column=3005."
     );
     let shown = masked
         .answer(
@@ -158,7 +158,7 @@ async fn a_secret_that_is_longer_than_an_answer_is_shown_masked_and_read_past() 
             json!({ "file_path": "f", "column": 3_005, "max_chars": 1_000 }),
         )
         .await;
-    assert!(shown.contains("\n;and this\n"), "{shown}");
+    assert_contains!(shown, "\n;and this\n");
 }
 
 #[tokio::test]
@@ -195,14 +195,14 @@ async fn the_reason_of_a_miss_shows_no_part_of_a_secret() {
         ] {
             let ask = json!({ "file_path": "f", "old_string": format!("{old}!\nlast"), "new_string": "x" });
             let shown = masked.answer("Edit", ask).await;
-            assert!(shown.contains("is not in"), "{shown}");
-            assert!(!shown.contains(&SECRET[7..12]), "{shown}");
+            assert_contains!(shown, "is not in");
+            assert_lacks!(shown, &SECRET[7..12]);
         }
         let patch = format!(
             "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n first line\n-TOKEN={dots}zq8\n+x\n last line\n"
         );
         let shown = masked.answer("ApplyPatch", json!({ "patch": patch })).await;
-        assert!(!shown.contains(&SECRET[4..9]), "{shown}");
+        assert_lacks!(shown, &SECRET[4..9]);
     }
 }
 
@@ -218,7 +218,7 @@ async fn a_long_line_of_a_notebook_shows_no_part_of_a_secret() {
         let shown = masked
             .answer("Read", json!({ "file_path": "n.ipynb" }))
             .await;
-        assert!(shown.contains("of this line omitted"), "{shown}");
+        assert_contains!(shown, "of this line omitted");
         assert_hidden(&shown);
     }
 }
@@ -244,7 +244,7 @@ proptest! {
                 let shown = masked.answer("Read", ask).await;
                 let (_, rest) = shown.split_once('\n').unwrap();
                 let (part, footer) = rest.split_once("\n\nShowing characters ").unwrap();
-                assert!(footer.starts_with(&format!("{column}-")), "{footer}");
+                assert_starts_with!(footer, &format!("{column}-"));
                 joined.push_str(part);
                 let Some((_, next)) = footer.split_once(" column=") else { break };
                 column = next.trim_end().trim_end_matches('.').parse().unwrap();

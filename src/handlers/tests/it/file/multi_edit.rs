@@ -28,13 +28,12 @@ async fn edits_are_made_in_order_and_each_is_reported() {
         .await;
     assert_eq!(bench.get("f"), "uno\ndos\ntres\n");
     let said = reply_text(&reply);
-    assert!(
-        said.starts_with("Edited ") && said.contains("1. 1 replacement at line 1."),
-        "{said}"
-    );
-    assert!(
-        said.contains("2. 1 replacement at lines 1-2.") && said.contains("3. "),
-        "{said}"
+    assert_starts_with!(said, "Edited ");
+    assert_contains!(
+        said,
+        "1. 1 replacement at line 1.",
+        "2. 1 replacement at lines 1-2.",
+        "3. "
     );
     assert_eq!(reply.meta.files.len(), 1);
     assert_ne!(reply.meta.files[0].before, reply.meta.files[0].after);
@@ -57,11 +56,8 @@ async fn one_edit_that_does_not_fit_keeps_all_from_being_made() {
         let args = json!({"file_path": "f", "edits": [edit("one", "uno"), bad]});
         let error = bench.refused("MultiEdit", args).await;
         assert_eq!(error.stable_code(), code, "{error}");
-        assert!(error.model_text().starts_with("Edit 2 of 2: "), "{error}");
-        assert!(
-            error.model_text().ends_with("None of the edits was made."),
-            "{error}"
-        );
+        assert_starts_with!(error.model_text(), "Edit 2 of 2: ");
+        assert_ends_with!(error.model_text(), "None of the edits was made.");
         assert_eq!(bench.get("f"), "one\ntwo two\n");
     }
     bench.assert_tidy();
@@ -80,21 +76,13 @@ async fn what_an_edit_before_replaced_is_told_of() {
         .refused("MultiEdit", json!({"file_path": "f", "edits": edits}))
         .await;
     assert_eq!(error.stable_code(), ErrorCode::NoMatch);
-    assert!(error.model_text().starts_with("Edit 3 of 3: "), "{error}");
-    assert!(
-        error
-            .model_text()
-            .contains("edit 2 of this call replaced it"),
-        "{error}"
-    );
+    assert_starts_with!(error.model_text(), "Edit 3 of 3: ");
+    assert_contains!(error.model_text(), "edit 2 of this call replaced it");
     let edits = json!([edit("other", "rest"), edit("never there", "x")]);
     let error = bench
         .refused("MultiEdit", json!({"file_path": "f", "edits": edits}))
         .await;
-    assert!(
-        !error.model_text().contains("of this call replaced"),
-        "{error}"
-    );
+    assert_lacks!(error.model_text(), "of this call replaced");
 }
 
 #[tokio::test]
@@ -109,11 +97,7 @@ async fn what_is_there_already_is_passed_over() {
     let reply = bench
         .ok("MultiEdit", json!({"file_path": "f", "edits": edits}))
         .await;
-    assert!(
-        reply_text(&reply).contains("1. No change: "),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "1. No change: ");
     assert_eq!(
         bench.get("f"),
         "fn question() {\nlet answer = 42;\nnew_name();\n"
@@ -146,15 +130,14 @@ async fn a_dry_run_shows_a_diff_and_writes_nothing() {
     let args = json!({"file_path": "f", "edits": [edit("one", "uno"), edit("three", "tres")], "dry_run": true});
     let reply = bench.ok("MultiEdit", args).await;
     let said = reply_text(&reply);
-    for line in [
+    assert_contains!(
+        said,
         "Dry run, nothing was written.",
         "-one\n",
         "+uno\n",
         "-three\n",
-        "+tres\n",
-    ] {
-        assert!(said.contains(line), "{line}: {said}");
-    }
+        "+tres\n"
+    );
     assert_eq!(bench.get("f"), "one\ntwo\nthree\n");
 }
 
@@ -165,11 +148,7 @@ async fn an_empty_first_old_string_makes_the_file() {
     let reply = bench
         .ok("MultiEdit", json!({"file_path": "new/f", "edits": edits}))
         .await;
-    assert!(
-        reply_text(&reply).starts_with("Created "),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_starts_with!(reply_text(&reply), "Created ");
     assert_eq!(bench.get("new/f"), "one\ndos\n");
     let error = bench
         .refused("MultiEdit", json!({"file_path": "new/f", "edits": edits}))

@@ -41,7 +41,7 @@ async fn h14_a_nul_byte_is_no_part_of_a_path() {
     let error = bench
         .refused("Write", json!({"file_path": "a\0b", "content": "y"}))
         .await;
-    assert!(error.model_text().contains("NUL"), "{error}");
+    assert_contains!(error.model_text(), "NUL");
     assert_eq!(fs::read_dir(&bench.root).unwrap().count(), 1);
 }
 
@@ -72,11 +72,9 @@ async fn h15_an_empty_path_and_the_folders_themselves_are_no_files() {
             "{tool}"
         );
     }
-    assert!(
-        bench
-            .read(json!({"file_path": "."}))
-            .await
-            .contains("(folder, 0 entries)")
+    assert_contains!(
+        bench.read(json!({"file_path": "."})).await,
+        "(folder, 0 entries)"
     );
 }
 
@@ -88,10 +86,7 @@ async fn h16_a_slash_behind_a_file_is_refused() {
     let error = bench
         .refused("Write", json!({"file_path": "file/", "content": "y"}))
         .await;
-    assert!(
-        error.model_text().contains("Leave out the slash"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "Leave out the slash");
     assert_eq!(bench.get("file"), "x\n");
 }
 
@@ -105,16 +100,11 @@ async fn h17_what_is_too_long_for_the_system_is_refused_with_the_limit() {
         let error = bench
             .refused("Write", json!({"file_path": path, "content": "y"}))
             .await;
-        assert!(error.model_text().contains(limit), "{error}");
+        assert_contains!(error.model_text(), limit);
     }
     let longest = "n".repeat(255);
     bench.put(&longest, "fits\n");
-    assert!(
-        bench
-            .read(json!({"file_path": longest}))
-            .await
-            .contains("\tfits\n")
-    );
+    assert_contains!(bench.read(json!({"file_path": longest})).await, "\tfits\n");
 }
 
 #[tokio::test]
@@ -139,19 +129,14 @@ async fn h18_a_name_that_is_no_text_is_listed_safely() {
     ] {
         let reply = bench.ok(tool, args).await;
         let shown = reply_text(&reply);
-        assert!(
-            shown.contains("\"bad\\377\\033[2J\\nname\" (1 byte)\n"),
-            "{tool}: {shown}"
-        );
+        assert_contains!(shown, "\"bad\\377\\033[2J\\nname\" (1 byte)\n"; "{tool}");
     }
     // The spelling leads back to the file.
     let shown = bench
         .read(json!({"file_path": r#""bad\377\033[2J\nname""#}))
         .await;
-    assert!(
-        shown.contains("     1\t1\n") && shown.starts_with("\"bad\\377\\033[2J\\nname\" (1 byte"),
-        "{shown}"
-    );
+    assert_contains!(shown, "     1\t1\n");
+    assert_starts_with!(shown, "\"bad\\377\\033[2J\\nname\" (1 byte");
 }
 
 #[tokio::test]
@@ -163,13 +148,7 @@ async fn h29_spellings_of_other_systems_are_names_like_others_here() {
         bench
             .ok("Write", json!({"file_path": name, "content": "here\n"}))
             .await;
-        assert!(
-            bench
-                .read(json!({"file_path": name}))
-                .await
-                .contains("\there\n"),
-            "{name}"
-        );
+        assert_contains!(bench.read(json!({"file_path": name})).await, "\there\n");
     }
     // All of them are in the workspace, and there is nothing else.
     assert_eq!(fs::read_dir(&bench.root).unwrap().count(), 5);
@@ -206,14 +185,8 @@ async fn a_file_where_a_folder_should_be_is_named() {
             let error = bench.refused(tool, args).await;
             assert_eq!(error.stable_code(), code, "{tool} {path}: {error}");
             let text = error.model_text();
-            assert!(
-                text.contains(words) && text.contains(&format!("{file} is a file")),
-                "{tool} {path}: {text}"
-            );
-            assert!(
-                !text.contains("os error") && !text.contains("loop"),
-                "{tool} {path}: {text}"
-            );
+            assert_contains!(text, words, &format!("{file} is a file"); "{tool} {path}");
+            assert_lacks!(text, "os error", "loop"; "{tool} {path}");
         }
     }
     assert_eq!(bench.get("file"), "x\n");
@@ -239,7 +212,7 @@ async fn h21_a_fifo_is_refused_at_once_and_its_writer_waits_on() {
         ] {
             let error = bench.refused(tool, args).await;
             assert_eq!(error.stable_code(), ErrorCode::NotText, "{error}");
-            assert!(error.model_text().contains(name), "{error}");
+            assert_contains!(error.model_text(), name);
         }
         bench
             .refused("Write", json!({"file_path": name, "content": "x"}))
@@ -252,7 +225,7 @@ async fn h21_a_fifo_is_refused_at_once_and_its_writer_waits_on() {
         rustix::io::Errno::NXIO
     );
     let listed = bench.ok("list_files", json!({})).await;
-    assert!(reply_text(&listed).contains("fifo (not a regular file)\n"));
+    assert_contains!(reply_text(&listed), "fifo (not a regular file)\n");
 }
 
 #[tokio::test]
@@ -276,7 +249,7 @@ async fn h22_a_device_is_not_reached_by_a_link() {
         );
     }
     let listed = bench.ok("list_files", json!({})).await;
-    assert!(reply_text(&listed).contains("zero -> /dev/zero\n"));
+    assert_contains!(reply_text(&listed), "zero -> /dev/zero\n");
     // In a workspace that has devices itself, they are not read either.
     let workspace = Workspace::open_roots(&["/dev".into()]).unwrap();
     let cause = workspace
@@ -284,7 +257,7 @@ async fn h22_a_device_is_not_reached_by_a_link() {
         .unwrap()
         .open_for_reading()
         .unwrap_err();
-    assert!(cause.to_string().contains("a device"), "{cause}");
+    assert_contains!(cause.to_string(), "a device");
 }
 
 // Hard links.
@@ -317,7 +290,7 @@ async fn h23_a_hard_link_to_another_users_file_is_not_read() {
     fs::hard_link(&foreign, bench.root.join("link")).unwrap();
     let error = bench.refused("Read", json!({"file_path": "link"})).await;
     assert_eq!(error.stable_code(), ErrorCode::PermissionDenied, "{error}");
-    assert!(error.model_text().contains("hard link"), "{error}");
+    assert_contains!(error.model_text(), "hard link");
 }
 
 // Sizes.
@@ -338,7 +311,7 @@ async fn h26_a_file_of_a_terabyte_is_refused_by_its_size_but_its_ends_are_near()
         .refused("Read", json!({"file_path": "1t", "offset": 5_000}))
         .await;
     assert_eq!(error.stable_code(), ErrorCode::TooLarge, "{error}");
-    assert!(error.model_text().contains("negative offset"), "{error}");
+    assert_contains!(error.model_text(), "negative offset");
     let error = bench
         .refused(
             "Edit",
@@ -357,7 +330,7 @@ async fn h26_a_file_of_a_terabyte_is_refused_by_its_size_but_its_ends_are_near()
         let shown = bench
             .read(json!({"file_path": "1t", "offset": offset, "limit": 2}))
             .await;
-        assert!(shown.contains(expect), "{shown}");
+        assert_contains!(shown, expect);
     }
 }
 
@@ -381,11 +354,7 @@ async fn h27_a_file_that_grows_is_read_as_it_was() {
         let reply = bench
             .ok("Read", json!({"file_path": "log", "limit": 1}))
             .await;
-        assert!(
-            reply_text(&reply).contains("     1\tstart\n"),
-            "{}",
-            reply_text(&reply)
-        );
+        assert_contains!(reply_text(&reply), "     1\tstart\n");
         // The hash is that of the file, or there is none.
         let said = reply
             .meta
@@ -417,13 +386,7 @@ async fn h28_home_is_expanded_only_at_the_start_and_then_contained() {
     let bench = Bench::new();
     bench.put("home/f", "home\n");
     for path in ["~/f", "$HOME/f", "${HOME}/f", r"%USERPROFILE%\f"] {
-        assert!(
-            bench
-                .read(json!({"file_path": path}))
-                .await
-                .contains("\thome\n"),
-            "{path}"
-        );
+        assert_contains!(bench.read(json!({"file_path": path})).await, "\thome\n");
     }
     bench
         .refused("Read", json!({"file_path": "~/../../root-evil/f"}))

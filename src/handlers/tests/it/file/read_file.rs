@@ -52,12 +52,9 @@ async fn read_file_keeps_to_its_budget_and_says_how_to_read_on() {
     let shown = reply_text(&reply);
     let (body, note) = shown.rsplit_once("[... ").unwrap();
     assert!(lines.starts_with(body) && shown.len() <= 30_000 && reply.meta.truncated);
-    assert!(
-        note.contains(&format!(
-            "offset={} for the rest]",
-            body.lines().count() + 1
-        )),
-        "{note}"
+    assert_contains!(
+        note,
+        &format!("offset={} for the rest]", body.lines().count() + 1)
     );
 }
 
@@ -80,6 +77,6 @@ async fn read_file_refuses_in_its_own_words() {
     ] {
         let error = bench.refused("read_file", json!({"path": path})).await;
         assert_eq!(error.stable_code(), code, "{path}: {error}");
-        assert!(error.model_text().starts_with(start), "{path}: {error}");
+        assert_starts_with!(error.model_text(), start; "{path}");
     }
 }

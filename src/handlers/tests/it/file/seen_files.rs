@@ -74,24 +74,16 @@ async fn an_edit_is_made_and_told_what_changed_since_the_file_was_read() {
         .await
         .expect_err("it is gone");
     assert_eq!(error.stable_code(), ErrorCode::NoMatch);
-    assert!(
-        error
-            .model_text()
-            .ends_with("/f changed since you read it: lines 12-14."),
-        "{error}"
+    assert_ends_with!(
+        error.model_text(),
+        "/f changed since you read it: lines 12-14."
     );
     let said = other.said("Edit", edit("line 3\n", "LINE 3\n")).await;
-    assert!(
-        !said.contains("changed since"),
-        "the other one never read it: {said}"
-    );
+    assert_lacks!(said, "changed since"; "the other one never read it");
     let said = talk.said("Edit", edit("line 20\n", "LINE 20\n")).await;
-    assert!(
-        said.contains("/f changed since you read it: lines 3, 12-14."),
-        "{said}"
-    );
+    assert_contains!(said, "/f changed since you read it: lines 3, 12-14.");
     let said = talk.said("Edit", edit("line 21\n", "LINE 21\n")).await;
-    assert!(!said.contains("changed since"), "it was told once: {said}");
+    assert_lacks!(said, "changed since"; "it was told once");
 }
 
 #[tokio::test]
@@ -106,19 +98,16 @@ async fn multi_edit_and_apply_patch_tell_of_it_too() {
     let said = talk
         .said("MultiEdit", json!({"file_path": "f", "edits": edits}))
         .await;
-    assert!(
-        said.contains("changed since you read it: outside lines 1-8, which you read."),
-        "{said}"
+    assert_contains!(
+        said,
+        "changed since you read it: outside lines 1-8, which you read."
     );
     bench.put("f", bench.get("f").replace("line 5\n", "five\n"));
     let patch = "*** Begin Patch\n*** Update File: f\n@@\n-line 20\n+LINE 20\n*** End Patch\n";
     let said = talk.said("ApplyPatch", json!({"patch": patch})).await;
-    assert!(
-        said.contains("changed since you read it: line 5."),
-        "{said}"
-    );
+    assert_contains!(said, "changed since you read it: line 5.");
     let said = talk.said("Edit", edit("line 21\n", "LINE 21\n")).await;
-    assert!(!said.contains("changed since"), "{said}");
+    assert_lacks!(said, "changed since");
 }
 
 #[tokio::test]
@@ -135,11 +124,9 @@ async fn a_write_over_a_file_that_changed_is_refused() {
         .await
         .expect_err("it changed");
     assert_eq!(error.stable_code(), ErrorCode::Stale);
-    assert!(
-        error
-            .model_text()
-            .contains("changed since you read it: lines 12-14. Nothing was written."),
-        "{error}"
+    assert_contains!(
+        error.model_text(),
+        "changed since you read it: lines 12-14. Nothing was written."
     );
     assert_eq!(bench.get("f"), before);
     talk.said("Read", json!({"file_path": "f"})).await;
@@ -148,7 +135,7 @@ async fn a_write_over_a_file_that_changed_is_refused() {
     // A file that is gone holds nobody's change, and who names the hash knows the file.
     fs::remove_file(bench.root.join("f")).unwrap();
     let said = talk.said("Write", write("again\n")).await;
-    assert!(said.starts_with("Created"), "{said}");
+    assert_starts_with!(said, "Created");
     bench.put("f", "other\n");
     let read = Talk::new(&bench)
         .call("Read", json!({"file_path": "f"}))

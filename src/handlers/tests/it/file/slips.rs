@@ -50,10 +50,7 @@ async fn a_placeholder_for_code_is_refused_wherever_it_would_be_written() {
             ErrorCode::InvalidArgs,
             "{tool}: {error}"
         );
-        assert!(
-            error.model_text().contains("take the place of code"),
-            "{tool}: {error}"
-        );
+        assert_contains!(error.model_text(), "take the place of code"; "{tool}");
         assert_eq!(bench.get("f"), whole, "{tool}");
     }
     // A new file has no code that it could stand for.
@@ -67,9 +64,9 @@ async fn lines_that_end_in_a_carriage_return_alone_are_lines() {
     let bench = Bench::new();
     bench.put("f", "one\rtwo\rthree\r");
     let shown = bench.read(json!({"file_path": "f"})).await;
-    assert!(shown.contains("cr alone"), "{shown}");
+    assert_contains!(shown, "cr alone");
     let answer = edit(&bench, "f", "two\nthree", "2\n3").await;
-    assert!(answer.contains("at lines 2-3"), "{answer}");
+    assert_contains!(answer, "at lines 2-3");
     assert_eq!(bench.get("f"), "one\r2\r3\r");
     let patch = "*** Begin Patch\n*** Update File: f\n@@\n one\n-2\n+zwei\n+drei\n*** End Patch\n";
     bench.ok("ApplyPatch", json!({"patch": patch})).await;
@@ -84,9 +81,9 @@ async fn accents_in_another_form_are_found_and_stay_as_in_the_file() {
     let bench = Bench::new();
     bench.put("Cafe\u{301}.txt", "un cafe\u{301}\n");
     let shown = bench.read(json!({"file_path": "Caf\u{e9}.txt"})).await;
-    assert!(shown.contains("un cafe\u{301}"), "{shown}");
+    assert_contains!(shown, "un cafe\u{301}");
     let answer = edit(&bench, "Caf\u{e9}.txt", "un caf\u{e9}", "un th\u{e9}").await;
-    assert!(answer.contains("another Unicode form"), "{answer}");
+    assert_contains!(answer, "another Unicode form");
     assert_eq!(bench.get("Cafe\u{301}.txt"), "un the\u{301}\n");
     bench
         .ok(
@@ -111,7 +108,7 @@ async fn a_blank_line_too_many_is_passed_over() {
     ] {
         bench.put("f", "a\nb\nc\n");
         let answer = edit(&bench, "f", old, new).await;
-        assert!(answer.contains("Blank lines around old_string"), "{answer}");
+        assert_contains!(answer, "Blank lines around old_string");
         assert_eq!(bench.get("f"), after, "{old:?}");
     }
     // Where the blank lines are all that changes, they are meant.
@@ -131,10 +128,8 @@ async fn a_last_line_without_its_newline_is_called_that() {
     bench.put("f", "a\nb");
     let patch = "*** Begin Patch\n*** Update File: f\n@@\n a\n-b\n+c\n*** End Patch\n";
     let answer = reply_to(&bench, "ApplyPatch", json!({"patch": patch})).await;
-    assert!(
-        answer.contains("which has no newline") && !answer.contains("line endings"),
-        "{answer}"
-    );
+    assert_contains!(answer, "which has no newline");
+    assert_lacks!(answer, "line endings");
     assert_eq!(bench.get("f"), "a\nc");
 }
 
@@ -144,19 +139,19 @@ async fn what_could_be_read_before_and_no_longer_can_is_told() {
     let broken = "no longer can: it is no valid JSON";
     bench.put("f.json", "{\"a\": 1,\n\"b\": 2}\n");
     let answer = edit(&bench, "f.json", "\"b\": 2}", "\"b\": 2").await;
-    assert!(answer.contains(broken), "{answer}");
+    assert_contains!(answer, broken);
     // It was broken before.
     let answer = edit(&bench, "f.json", "\"b\": 2", "\"c\": 2").await;
-    assert!(!answer.contains(broken), "{answer}");
+    assert_lacks!(answer, broken);
     bench.put("f.json", "{\"a\": 1}\n");
     let edits =
         json!({"file_path": "f.json", "edits": [{"old_string": "1}", "new_string": "1,}"}]});
     let answer = reply_to(&bench, "MultiEdit", edits).await;
-    assert!(answer.contains(broken), "{answer}");
+    assert_contains!(answer, broken);
     bench.put("f.toml", "[a]\nb = 1\n");
     let patch = "*** Begin Patch\n*** Update File: f.toml\n@@\n [a]\n-b = 1\n+b =\n*** End Patch\n";
     let answer = reply_to(&bench, "ApplyPatch", json!({"patch": patch})).await;
-    assert!(answer.contains("it is no valid TOML"), "{answer}");
+    assert_contains!(answer, "it is no valid TOML");
 }
 
 const NOTEBOOK: &str = r##"{
@@ -188,7 +183,7 @@ async fn a_quote_of_a_notebooks_cell_changes_its_source_alone() {
         "import os\nprint(\"z\")\n\tw",
     )
     .await;
-    assert!(answer.contains("the source of cell 2"), "{answer}");
+    assert_contains!(answer, "the source of cell 2");
     let expect = NOTEBOOK.replace(
         r#""print(\"x\")\n","#,
         "\"print(\\\"z\\\")\\n\",\n    \"\\tw\\n\",",
@@ -233,9 +228,7 @@ async fn an_answer_quotes_no_byte_order_mark() {
     let bench = Bench::new();
     bench.put("f", "\u{feff}alpha\nbeta\n");
     let answer = edit(&bench, "f", "alpha", "ALPHA").await;
-    assert!(
-        answer.contains("1\tALPHA") && !answer.contains('\u{feff}'),
-        "{answer}"
-    );
+    assert_contains!(answer, "1\tALPHA");
+    assert_lacks!(answer, "\u{feff}");
     assert_eq!(bench.get("f"), "\u{feff}ALPHA\nbeta\n");
 }

@@ -18,12 +18,8 @@ async fn write_makes_replaces_and_says_what_it_did() {
             json!({"file_path": "new/deep/f", "content": "one\ntwo\n"}),
         )
         .await;
-    assert!(
-        reply_text(&reply).starts_with("Created ")
-            && reply_text(&reply).ends_with("8 characters, 2 lines."),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_starts_with!(reply_text(&reply), "Created ");
+    assert_ends_with!(reply_text(&reply), "8 characters, 2 lines.");
     let change = &reply.meta.files[0];
     assert_eq!(change.before, None);
     let first = change.after.clone().unwrap();
@@ -31,7 +27,7 @@ async fn write_makes_replaces_and_says_what_it_did() {
     let reply = bench
         .ok("Write", json!({"path": "new/deep/f", "content": "three\n"}))
         .await;
-    assert!(reply_text(&reply).starts_with("Replaced "));
+    assert_starts_with!(reply_text(&reply), "Replaced ");
     assert_eq!(reply.meta.files[0].before.as_deref(), Some(first.as_str()));
     let now = reply.meta.sha256.clone().unwrap();
 
@@ -206,16 +202,8 @@ async fn a_file_that_was_no_utf8_is_replaced_with_a_warning() {
             let reply = bench
                 .ok(tool, json!({key: name, "content": "plain\n"}))
                 .await;
-            assert!(
-                reply_text(&reply).contains(expect),
-                "{tool} {name}: {}",
-                reply_text(&reply)
-            );
-            assert!(
-                reply.meta.warnings[0].contains(expect),
-                "{:?}",
-                reply.meta.warnings
-            );
+            assert_contains!(reply_text(&reply), expect; "{tool} {name}");
+            assert_contains!(reply.meta.warnings[0], expect);
         }
     }
     assert_eq!(bench.get("image"), "plain\n");
@@ -266,7 +254,7 @@ async fn the_mark_of_a_masked_secret_is_not_written() {
             "{tool} {args}: {error}"
         );
         for words in [mark.as_str(), "stands for a secret value", "Edit"] {
-            assert!(error.model_text().contains(words), "{tool}: {error}");
+            assert_contains!(error.model_text(), words; "{tool}");
         }
     }
     assert_eq!(bench.get("conf"), "key = hunter2\nmode = slow\n");

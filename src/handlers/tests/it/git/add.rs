@@ -31,16 +31,16 @@ async fn new_changed_and_deleted_files_are_staged_and_named() {
     let answer = bench
         .answer("GitAdd", json!({"paths": ["repo/a.txt"]}))
         .await;
-    assert!(answer.starts_with("Nothing to stage"), "{answer}");
+    assert_starts_with!(answer, "Nothing to stage");
     let answer = bench
         .answer(
             "GitAdd",
             json!({"paths": ["repo/sub/b.txt", "repo/left.txt"]}),
         )
         .await;
-    assert!(
-        answer.starts_with("Staged 1 file:\n  new: left.txt\nUnchanged or staged already:"),
-        "{answer}"
+    assert_starts_with!(
+        answer,
+        "Staged 1 file:\n  new: left.txt\nUnchanged or staged already:"
     );
 }
 
@@ -54,15 +54,10 @@ async fn what_is_ignored_is_refused_with_its_rule() {
     let answer = bench
         .answer("GitAdd", json!({"paths": ["repo/x.log", "repo/d"]}))
         .await;
-    assert!(
-        answer.starts_with("Staged 1 file:\n  new: d/z.txt\n"),
-        "{answer}"
-    );
-    assert!(
-        answer.contains(
-            "Refused 1 path, not staged:\n  x.log: it is ignored by .gitignore:1 `*.log`"
-        ),
-        "{answer}"
+    assert_starts_with!(answer, "Staged 1 file:\n  new: d/z.txt\n");
+    assert_contains!(
+        answer,
+        "Refused 1 path, not staged:\n  x.log: it is ignored by .gitignore:1 `*.log`"
     );
     let text = bench
         .refused_as(
@@ -71,10 +66,7 @@ async fn what_is_ignored_is_refused_with_its_rule() {
             ErrorCode::PolicyDenied,
         )
         .await;
-    assert!(
-        text.starts_with("Nothing was staged.\nRefused 1 path"),
-        "{text}"
-    );
+    assert_starts_with!(text, "Nothing was staged.\nRefused 1 path");
     assert_eq!(bench.told(&["ls-files"]), "a.txt\nd/z.txt");
 }
 
@@ -102,9 +94,9 @@ async fn secrets_are_refused_by_name_and_by_content_and_never_shown() {
     );
     bench.write(".env.example", "KEY=\n");
     let answer = bench.answer("GitAdd", json!({"paths": ["repo"]})).await;
-    assert!(
-        answer.starts_with("Staged 1 file:\n  new: .env.example\nRefused 7 paths, not staged:\n"),
-        "{answer}"
+    assert_starts_with!(
+        answer,
+        "Staged 1 file:\n  new: .env.example\nRefused 7 paths, not staged:\n"
     );
     for line in [
         "  .env: its name looks like that of a secret (.env)",
@@ -117,10 +109,7 @@ async fn secrets_are_refused_by_name_and_by_content_and_never_shown() {
             "{line}: {answer}"
         );
     }
-    assert!(
-        !answer.contains(&token()) && !answer.contains("MIIE"),
-        "{answer}"
-    );
+    assert_lacks!(answer, &token(), "MIIE");
     assert_eq!(bench.told(&["ls-files"]), ".env.example\na.txt");
 }
 
@@ -136,7 +125,7 @@ async fn what_the_repository_has_already_may_change_but_no_secret_may_join_it() 
     );
     bench.write(".env", "MODE=prod\n");
     let answer = bench.answer("GitAdd", json!({"paths": ["repo"]})).await;
-    assert!(answer.starts_with("Staged 2 files:"), "{answer}");
+    assert_starts_with!(answer, "Staged 2 files:");
     bench.write(
         "fixture.rs",
         &format!(
@@ -167,11 +156,7 @@ async fn names_of_options_and_patterns_are_only_names() {
             .await;
         assert_eq!(answer, format!("Staged 1 file:\n  new: {name}"));
     }
-    assert!(
-        bench
-            .told(&["status", "--porcelain"])
-            .ends_with("?? other.txt")
-    );
+    assert_ends_with!(bench.told(&["status", "--porcelain"]), "?? other.txt");
 }
 
 #[tokio::test]
@@ -207,10 +192,7 @@ async fn a_repository_within_is_refused() {
             ErrorCode::PolicyDenied,
         )
         .await;
-    assert!(
-        text.contains("inner/: it is a repository of its own"),
-        "{text}"
-    );
+    assert_contains!(text, "inner/: it is a repository of its own");
 }
 
 #[tokio::test]
@@ -257,14 +239,12 @@ async fn a_file_that_needs_a_filter_which_is_not_set_up_is_refused_without_a_wor
     bench.write("x.bin", "content\n");
     bench.write("b.txt", "text\n");
     let told = bench.answer("GitAdd", json!({"paths": ["repo"]})).await;
-    assert!(
-        told.contains("x.bin: its attributes ask for the filter lfs")
-            && told.contains("lfs install"),
-        "{told}"
+    assert_contains!(
+        told,
+        "x.bin: its attributes ask for the filter lfs",
+        "lfs install"
     );
-    assert!(
-        told.contains("new: b.txt") && !told.contains("secret"),
-        "{told}"
-    );
+    assert_contains!(told, "new: b.txt");
+    assert_lacks!(told, "secret");
     assert_eq!(bench.told(&["ls-files", "x.bin"]), "");
 }

@@ -19,15 +19,11 @@ async fn lines_stand_under_the_commit_that_changed_them_last() {
         .await;
     let lines: Vec<&str> = answer.lines().collect();
     assert_eq!(lines[0], "a.txt as it is now");
-    assert!(
-        lines[1].starts_with(&first[..10]) && lines[1].ends_with(" Ada: first"),
-        "{answer}"
-    );
+    assert_starts_with!(lines[1], &first[..10]; "{answer}");
+    assert_ends_with!(lines[1], " Ada: first"; "{answer}");
     assert_eq!(lines[2..4], ["     1\tone", "     2\ttwo"]);
-    assert!(
-        lines[4].starts_with(&second[..10]) && lines[4].ends_with(" Ada: Adds a third"),
-        "{answer}"
-    );
+    assert_starts_with!(lines[4], &second[..10]; "{answer}");
+    assert_ends_with!(lines[4], " Ada: Adds a third"; "{answer}");
     assert_eq!(
         lines[5..],
         [
@@ -39,10 +35,8 @@ async fn lines_stand_under_the_commit_that_changed_them_last() {
     );
     let args = json!({"path": "repo/a.txt", "ref": "HEAD~1"});
     let answer = bench.answer("GitBlame", args).await;
-    assert!(
-        answer.starts_with(&format!("a.txt at {}", &first[..10])) && !answer.contains("three"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, &format!("a.txt at {}", &first[..10]));
+    assert_lacks!(answer, "three");
 }
 
 #[tokio::test]
@@ -57,31 +51,21 @@ async fn a_part_is_shown_and_the_next_one_named() {
     let answer = bench
         .answer("GitBlame", json!({"path": "repo/b.txt"}))
         .await;
-    assert!(
-        answer.ends_with("Showing 1-200. Continue with start_line=201."),
-        "{answer}"
-    );
+    assert_ends_with!(answer, "Showing 1-200. Continue with start_line=201.");
     let args = json!({"path": "repo/b.txt", "start_line": 7, "end_line": 8});
     let answer = bench.answer("GitBlame", args).await;
-    assert!(
-        answer.contains("     7\tline 7\n     8\tline 8\nShowing 7-8. The file has more lines."),
-        "{answer}"
+    assert_contains!(
+        answer,
+        "     7\tline 7\n     8\tline 8\nShowing 7-8. The file has more lines."
     );
     bench.write("c.txt", &lines.repeat(5));
     bench.commit_all("third");
     let args = json!({"path": "repo/c.txt", "end_line": 2_400});
     let answer = bench.answer("GitBlame", args).await;
-    assert!(
-        answer.ends_with("Showing 1-2000. Continue with start_line=2001."),
-        "{}",
-        answer.len()
-    );
+    assert_ends_with!(answer, "Showing 1-2000. Continue with start_line=2001.");
     let args = json!({"path": "repo/b.txt", "start_line": 499});
     let answer = bench.answer("GitBlame", args).await;
-    assert!(
-        answer.ends_with("Showing 499-500. There are no more lines."),
-        "{answer}"
-    );
+    assert_ends_with!(answer, "Showing 499-500. There are no more lines.");
 }
 
 #[tokio::test]

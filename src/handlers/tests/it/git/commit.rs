@@ -47,10 +47,10 @@ async fn paths_are_staged_and_committed_alone() {
         }
         let args = json!({"paths": ["repo/sub"], "message": "only sub"});
         let answer = bench.answer("GitCommit", args).await;
-        assert!(
-            answer.contains("1 file changed")
-                && answer.contains("1 staged, 1 changed but not staged"),
-            "{answer}"
+        assert_contains!(
+            answer,
+            "1 file changed",
+            "1 staged, 1 changed but not staged"
         );
     }
     assert_eq!(
@@ -78,20 +78,15 @@ async fn all_takes_what_git_knows_and_amend_replaces() {
             json!({"path": "repo", "message": "two", "all": true}),
         )
         .await;
-    assert!(
-        answer.contains("M  +1 -1  a.txt\nLeft: 1 untracked."),
-        "{answer}"
-    );
+    assert_contains!(answer, "M  +1 -1  a.txt\nLeft: 1 untracked.");
     let answer = bench
         .answer(
             "GitCommit",
             json!({"path": "repo", "message": "zwei", "amend": true}),
         )
         .await;
-    assert!(
-        answer.starts_with("Replaced the last commit by ") && answer.contains("on main: zwei"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "Replaced the last commit by ");
+    assert_contains!(answer, "on main: zwei");
     assert_eq!(bench.told(&["log", "--format=%s"]), "zwei\nfirst");
 }
 
@@ -103,13 +98,11 @@ async fn nothing_to_commit_is_said_with_the_state() {
     let text = bench
         .refused_as("GitCommit", args, ErrorCode::NoMatch)
         .await;
-    assert!(
-        text.starts_with(
-            "Nothing to commit: nothing is staged. Nothing was committed.\nOn branch main at "
-        ),
-        "{text}"
+    assert_starts_with!(
+        text,
+        "Nothing to commit: nothing is staged. Nothing was committed.\nOn branch main at "
     );
-    assert!(text.contains("1 changed but not staged."), "{text}");
+    assert_contains!(text, "1 changed but not staged.");
     bench.write("b.txt", "b");
     bench.git(&["add", "b.txt"]);
     bench.git(&["checkout", "a.txt"]);
@@ -117,10 +110,7 @@ async fn nothing_to_commit_is_said_with_the_state() {
     let text = bench
         .refused_as("GitCommit", args, ErrorCode::NoMatch)
         .await;
-    assert!(
-        text.contains("nothing below these paths is changed"),
-        "{text}"
-    );
+    assert_contains!(text, "nothing below these paths is changed");
     assert_eq!(bench.told(&["log", "--format=%s"]), "first");
 }
 
@@ -135,23 +125,19 @@ async fn hooks_run_and_their_output_is_kept() {
     bench.write("a.txt", "one\nzwei\n");
     let args = json!({"paths": ["repo/a.txt"], "message": "small"});
     let text = bench.refused_as("GitCommit", args, ErrorCode::Io).await;
-    for part in [
+    assert_contains!(
+        text,
         "Nothing was committed",
         "pre-commit, commit-msg",
         "checked a.txt",
         "begin with a capital",
-        "stays staged",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
+        "stays staged"
+    );
     assert_eq!(bench.told(&["log", "--format=%s"]), "first");
     let answer = bench
         .answer("GitCommit", json!({"path": "repo", "message": "Large"}))
         .await;
-    assert!(
-        answer.ends_with("The hooks printed:\nchecked a.txt"),
-        "{answer}"
-    );
+    assert_ends_with!(answer, "The hooks printed:\nchecked a.txt");
     assert_eq!(bench.told(&["log", "--format=%s"]), "Large\nfirst");
 }
 
@@ -212,7 +198,7 @@ async fn a_hook_has_no_terminal_of_the_runners_and_the_mark_of_its_call() {
         .lines()
         .find(|line| line.contains("file locks"))
         .expect("it is told");
-    assert!(!limit.contains("unlimited"), "{said}");
+    assert_lacks!(limit, "unlimited"; "{said}");
     // What shed everything else is found by that mark, and told.
     let warnings = reply.meta.warnings.join("; ");
     let left = warnings
@@ -239,20 +225,18 @@ async fn a_merge_is_concluded_once_its_conflicts_are_staged() {
     let text = bench
         .refused_as("GitCommit", args, ErrorCode::InvalidArgs)
         .await;
-    assert!(text.contains("a file is in conflict: a.txt"), "{text}");
+    assert_contains!(text, "a file is in conflict: a.txt");
     bench.write("a.txt", "one\nboth\n");
     let args = json!({"paths": ["repo/a.txt"], "message": "x"});
     let text = bench
         .refused_as("GitCommit", args, ErrorCode::InvalidArgs)
         .await;
-    assert!(text.contains("leave out `paths`"), "{text}");
+    assert_contains!(text, "leave out `paths`");
     let answer = bench
         .answer("GitCommit", json!({"path": "repo", "message": "Both"}))
         .await;
-    assert!(
-        answer.starts_with("Committed ") && !answer.contains("in progress"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "Committed ");
+    assert_lacks!(answer, "in progress");
     assert_eq!(
         bench
             .told(&["rev-list", "--parents", "-1", "HEAD"])
@@ -272,10 +256,7 @@ async fn without_an_identity_the_setting_is_named() {
     let text = bench
         .refused_as("GitCommit", args, ErrorCode::NotFound)
         .await;
-    assert!(
-        text.contains("git config --global user.name") && text.contains("user.email"),
-        "{text}"
-    );
+    assert_contains!(text, "git config --global user.name", "user.email");
     // The user's own settings are read.
     fs::write(
         bench.outside.path().join(".gitconfig"),
@@ -303,10 +284,8 @@ async fn secrets_in_paths_end_the_call_before_anything_changes() {
         let text = bench
             .refused_as("GitCommit", args, ErrorCode::PolicyDenied)
             .await;
-        assert!(
-            text.starts_with("Nothing was committed, and nothing staged.") && text.contains(".env"),
-            "{text}"
-        );
+        assert_starts_with!(text, "Nothing was committed, and nothing staged.");
+        assert_contains!(text, ".env");
     }
     assert_eq!(bench.told(&["diff", "--cached", "--name-only"]), "");
     bench
@@ -332,11 +311,11 @@ async fn amending_what_is_published_and_leaving_out_a_signature_are_said() {
         reply.meta
     );
     let answer = reply_text(&reply);
-    assert!(answer.contains("\nNot signed, although"), "{answer}");
+    assert_contains!(answer, "\nNot signed, although");
     bench.git(&["config", "commit.gpgSign", "false"]);
     let args = json!({"path": "repo", "message": "y", "amend": true});
     let answer = bench.answer("GitCommit", args).await;
-    assert!(!answer.contains("signed"), "{answer}");
+    assert_lacks!(answer, "signed");
 }
 
 #[tokio::test]
@@ -358,10 +337,7 @@ async fn a_first_commit_is_made() {
             json!({"paths": ["fresh"], "message": "Begins"}),
         )
         .await;
-    assert!(
-        answer.contains("on trunk: Begins\n1 file changed, +1 -0"),
-        "{answer}"
-    );
+    assert_contains!(answer, "on trunk: Begins\n1 file changed, +1 -0");
 }
 
 #[tokio::test]

@@ -24,18 +24,13 @@ async fn each_pair_of_states_can_be_compared() {
         ),
     ] {
         let answer = bench.answer("GitDiff", args.clone()).await;
-        assert!(
-            answer.contains(lines) && answer.contains("1 file changed, +1 -1"),
-            "{args}: {answer}"
-        );
+        assert_contains!(answer, lines, "1 file changed, +1 -1"; "{args}");
     }
     let second = bench.commit_all("second");
     let args = json!({"path": "repo", "from": "HEAD~1", "to": second});
     let answer = bench.answer("GitDiff", args).await;
-    assert!(
-        answer.starts_with("HEAD~1 (") && answer.contains("-two\n+now\n"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "HEAD~1 (");
+    assert_contains!(answer, "-two\n+now\n");
 }
 
 #[tokio::test]
@@ -49,16 +44,11 @@ async fn merge_base_shows_one_side_only() {
     bench.commit_all("main goes on");
     let args = json!({"path": "repo", "from": "main", "to": "feature", "stat_only": true});
     let answer = bench.answer("GitDiff", args).await;
-    assert!(
-        answer.contains("A  +1 -0  feature.txt\nD  +0 -1  main.txt"),
-        "{answer}"
-    );
+    assert_contains!(answer, "A  +1 -0  feature.txt\nD  +0 -1  main.txt");
     let args = json!({"path": "repo", "from": "main", "to": "feature", "merge_base": true});
     let answer = bench.answer("GitDiff", args).await;
-    assert!(
-        answer.contains("feature.txt") && !answer.contains("main.txt"),
-        "{answer}"
-    );
+    assert_contains!(answer, "feature.txt");
+    assert_lacks!(answer, "main.txt");
 }
 
 #[tokio::test]
@@ -93,17 +83,16 @@ async fn a_long_diff_names_the_call_for_each_file_without_room() {
         panic!("{:?}", reply.body)
     };
     assert!(text.chars().count() <= 4_000, "{}", text.chars().count());
-    for part in [
+    assert_contains!(
+        text,
         "2 files changed, +5,003 -5,003",
         "1 file of 2 had no room:\n  GitDiff path=\"repo/big one.txt\" (+5,000 -5,000)",
-        "+++ b/small.txt\n@@ -1,3 +1,3 @@\n-before",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
+        "+++ b/small.txt\n@@ -1,3 +1,3 @@\n-before"
+    );
     let handle = reply.meta.handle.expect("the whole is kept");
-    assert!(
-        text.contains(&format!("ReadOutput handle=\"{handle}\" has all of it")),
-        "{text}"
+    assert_contains!(
+        text,
+        &format!("ReadOutput handle=\"{handle}\" has all of it")
     );
     let mut kept = bench.outputs.find(&handle).expect("it is kept");
     let page = kept
@@ -121,11 +110,9 @@ async fn a_long_diff_names_the_call_for_each_file_without_room() {
     // The call that was named shows the file, its two ends.
     let args = json!({"path": "repo/big one.txt", "max_chars": 4_000});
     let answer = bench.answer("GitDiff", args).await;
-    assert!(
-        answer.contains("too long for one answer") && answer.trim_end().ends_with("+after"),
-        "{answer}"
-    );
-    assert!(answer.contains("omitted; ReadOutput handle="), "{answer}");
+    assert_contains!(answer, "too long for one answer");
+    assert_ends_with!(answer.trim_end(), "+after");
+    assert_contains!(answer, "omitted; ReadOutput handle=");
     assert!(
         answer.chars().count() <= 4_000,
         "{}",
@@ -175,17 +162,12 @@ async fn binary_files_renames_modes_and_odd_names_are_said() {
         .answer("GitDiff", json!({"path": "repo", "staged": true}))
         .await;
     let name = "\"new\\342\\200\\256\\tname.txt\"";
-    assert!(
-        answer.contains(&format!(
-            "R   +0 -0  old name.txt -> {name}\nM  binary  picture"
-        )),
-        "{answer}"
+    assert_contains!(
+        answer,
+        &format!("R   +0 -0  old name.txt -> {name}\nM  binary  picture")
     );
-    assert!(
-        answer.contains("Binary files a/picture and b/picture differ"),
-        "{answer}"
-    );
-    assert!(!answer.contains('\u{202e}'), "{answer}");
+    assert_contains!(answer, "Binary files a/picture and b/picture differ");
+    assert_lacks!(answer, "\u{202e}");
 }
 
 #[tokio::test]
@@ -201,17 +183,15 @@ async fn context_and_blanks_are_as_asked() {
     let answer = bench
         .answer("GitDiff", json!({"path": "repo", "context_lines": 0}))
         .await;
-    assert!(
-        answer.contains("@@ -20 +20 @@") && !answer.contains("\n line 19\n"),
-        "{answer}"
-    );
+    assert_contains!(answer, "@@ -20 +20 @@");
+    assert_lacks!(answer, "\n line 19\n");
     let answer = bench
         .answer(
             "GitDiff",
             json!({"path": "repo", "ignore_whitespace": true}),
         )
         .await;
-    assert!(!answer.contains("+line"), "{answer}");
+    assert_lacks!(answer, "+line");
 }
 
 #[tokio::test]

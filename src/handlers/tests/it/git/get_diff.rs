@@ -19,14 +19,12 @@ async fn both_diffs_are_there_each_under_its_title() {
     let (first, second) = reply_text(&reply)
         .split_once("Staged (git diff --cached): 1 file")
         .expect("two halves");
-    assert!(
-        first.starts_with("Not committed (git diff HEAD): 1 file changed, +1 -1"),
-        "{first}"
+    assert_starts_with!(
+        first,
+        "Not committed (git diff HEAD): 1 file changed, +1 -1"
     );
-    assert!(
-        first.contains("-two\n+now") && second.contains("-two\n+staged"),
-        "{first}{second}"
-    );
+    assert_contains!(first, "-two\n+now");
+    assert_contains!(second, "-two\n+staged");
     bench.git(&["reset", "-q", "--hard"]);
     let answer = bench.answer("get_diff", json!({"path": "repo"})).await;
     assert_eq!(
@@ -63,7 +61,7 @@ async fn before_the_first_commit_there_is_what_is_staged() {
     let bench = Bench::new();
     bench.git(&["checkout", "-q", "--orphan", "fresh"]);
     let answer = bench.answer("get_diff", json!({"path": "repo"})).await;
-    assert!(answer.contains("+one\n+two"), "{answer}");
+    assert_contains!(answer, "+one\n+two");
     bench
         .refused_as("get_diff", json!({"staged": true}), ErrorCode::InvalidArgs)
         .await;

@@ -14,9 +14,9 @@ async fn files_are_staged_and_committed_alone() {
     bench.write("b.txt", "b\n");
     let args = json!({"paths": ["repo/b.txt"], "message": "Adds b"});
     let answer = bench.answer("git_add_commit", args).await;
-    assert!(
-        answer.contains("on main: Adds b\n1 file changed, +1 -0\nA  +1 -0  b.txt\nLeft: 1 staged."),
-        "{answer}"
+    assert_contains!(
+        answer,
+        "on main: Adds b\n1 file changed, +1 -0\nA  +1 -0  b.txt\nLeft: 1 staged."
     );
     assert_eq!(bench.told(&["show", "--format=", "--name-only"]), "b.txt");
 }
@@ -31,10 +31,7 @@ async fn it_runs_no_hooks_and_says_what_does() {
     let text = bench
         .refused_as("git_add_commit", args, ErrorCode::PolicyDenied)
         .await;
-    assert!(
-        text.contains("(pre-commit)") && text.contains("GitCommit"),
-        "{text}"
-    );
+    assert_contains!(text, "(pre-commit)", "GitCommit");
     assert!(!mark.exists());
     assert_eq!(bench.told(&["status", "--porcelain"]), "?? b.txt");
     assert_eq!(
@@ -106,10 +103,7 @@ async fn commits_that_are_asked_for_at_once_take_turns() {
         answers.0, answers.1, answers.2, answers.3, answers.4, answers.5,
     ];
     for (name, answer) in names.iter().zip(&answers) {
-        assert!(
-            answer.contains(&format!(": Adds {name}\n1 file changed")),
-            "{answer}"
-        );
+        assert_contains!(answer, &format!(": Adds {name}\n1 file changed"));
         let made = bench.told(&["log", "--format=%H", &format!("--grep=^Adds {name}$")]);
         assert_eq!(made.lines().count(), 1, "Adds {name}: {made}");
         assert_eq!(

@@ -10,18 +10,14 @@ use super::bench::Bench;
 #[tokio::test]
 async fn diff_shows_the_changed_lines() {
     let bench = Bench::new();
-    assert!(
-        bench
-            .answer("git_diff", json!({"path": "repo"}))
-            .await
-            .starts_with("No changes")
+    assert_starts_with!(
+        bench.answer("git_diff", json!({"path": "repo"})).await,
+        "No changes"
     );
     bench.write("a.txt", "one\nzwei\n");
     let answer = bench.answer("git_diff", json!({"path": "repo"})).await;
-    assert!(
-        answer.starts_with("diff --git a/a.txt b/a.txt") && answer.contains("-two\n+zwei"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "diff --git a/a.txt b/a.txt");
+    assert_contains!(answer, "-two\n+zwei");
     assert_eq!(
         bench
             .answer("git_diff", json!({"path": "repo", "staged": true}))
@@ -32,12 +28,12 @@ async fn diff_shows_the_changed_lines() {
     let answer = bench
         .answer("git_diff", json!({"path": "repo/a.txt", "staged": true}))
         .await;
-    assert!(answer.contains("+zwei"), "{answer}");
+    assert_contains!(answer, "+zwei");
     bench.git(&["config", "color.ui", "always"]);
     let answer = bench
         .answer("git_diff", json!({"path": "repo", "staged": true}))
         .await;
-    assert!(!answer.contains('\u{1b}'), "{answer}");
+    assert_lacks!(answer, "\u{1b}");
 }
 
 #[tokio::test]
@@ -54,16 +50,11 @@ async fn a_long_diff_begins_with_its_files() {
     let ReplyBody::Fitted(text) = &reply.body else {
         panic!("{:?}", reply.body)
     };
-    assert!(
-        text.starts_with("Not staged: 2 files changed, +5,001 -3\nM  +5,000 -2  a.txt\n"),
-        "{}",
-        &text[..200]
+    assert_starts_with!(
+        text,
+        "Not staged: 2 files changed, +5,001 -3\nM  +5,000 -2  a.txt\n"
     );
-    assert!(
-        text.contains("\n  git_diff path=\"repo/a.txt\" (+5,000 -2)\n"),
-        "{}",
-        &text[..400]
-    );
+    assert_contains!(text, "\n  git_diff path=\"repo/a.txt\" (+5,000 -2)\n");
     assert!(text.chars().count() <= 30_000 && reply.meta.handle.is_some());
 }
 
@@ -95,7 +86,7 @@ async fn what_was_deleted_can_be_asked_for_by_its_path() {
     let answer = bench
         .answer("git_diff", json!({"path": "repo/d.txt"}))
         .await;
-    assert!(answer.starts_with("No changes"), "{answer}");
+    assert_starts_with!(answer, "No changes");
     bench
         .refused_as(
             "git_diff",

@@ -13,17 +13,15 @@ async fn the_last_ten_commits_are_listed() {
     }
     let answer = bench.answer("git_log", json!({"path": "repo"})).await;
     assert_eq!(answer.lines().count(), 11, "{answer}");
-    assert!(
-        answer.ends_with("[10 commits shown; older ones follow. GitLog goes on with skip=10.]"),
-        "{answer}"
+    assert_ends_with!(
+        answer,
+        "[10 commits shown; older ones follow. GitLog goes on with skip=10.]"
     );
     let answer = bench
         .answer("git_log", json!({"path": "repo/a.txt", "count": "3"}))
         .await;
-    assert!(
-        answer.contains("Ada: first") && answer.ends_with("[1 commit; there are no more.]"),
-        "{answer}"
-    );
+    assert_contains!(answer, "Ada: first");
+    assert_ends_with!(answer, "[1 commit; there are no more.]");
 }
 
 #[tokio::test]
@@ -47,5 +45,5 @@ async fn refusals_and_the_cancel() {
     bench.cancelled("git_log", json!({"path": "repo"})).await;
     bench.git(&["checkout", "-q", "--orphan", "fresh"]);
     let answer = bench.answer("git_log", json!({"path": "repo"})).await;
-    assert!(answer.starts_with("There are no commits yet"), "{answer}");
+    assert_starts_with!(answer, "There are no commits yet");
 }

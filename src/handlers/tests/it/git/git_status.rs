@@ -23,7 +23,7 @@ async fn status_lists_what_changed() {
     let answer = bench
         .answer("git_status", json!({"path": "repo/sub"}))
         .await;
-    assert!(answer.contains(" M a.txt"), "{answer}");
+    assert_contains!(answer, " M a.txt");
     assert_eq!(
         bench
             .answer("git_status", json!({"path": "repo/a.txt"}))
@@ -33,7 +33,7 @@ async fn status_lists_what_changed() {
     let answer = bench
         .answer("git_status", json!({"path": "repo/sub/neu ä.txt"}))
         .await;
-    assert!(answer.contains("neu ä.txt"), "{answer}");
+    assert_contains!(answer, "neu ä.txt");
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn names_that_are_no_lines_stay_on_one_line() {
     assert_eq!(answer, "?? \"evil\\n\\033[31m.txt\"");
     bench.git(&["mv", "a.txt", "b -> c.txt"]);
     let answer = bench.answer("git_status", json!({"path": "repo"})).await;
-    assert!(answer.starts_with("R  a.txt -> b -> c.txt\n"), "{answer}");
+    assert_starts_with!(answer, "R  a.txt -> b -> c.txt\n");
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn what_was_deleted_can_be_asked_for_by_its_path() {
             ErrorCode::NotFound,
         )
         .await;
-    assert!(text.contains("never/was.txt"), "{text}");
+    assert_contains!(text, "never/was.txt");
 }
 
 #[tokio::test]

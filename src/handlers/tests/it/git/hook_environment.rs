@@ -70,6 +70,6 @@ async fn git_stays_restricted_where_its_hooks_are_not() {
     let answer = bench.answer("GitCommit", args).await;
     let hook = bench.repo().join(".git/hooks/commit-msg");
     let printed = format!("{} nano none two", hook.display());
-    assert!(answer.ends_with(&printed), "{answer}");
+    assert_ends_with!(answer, &printed);
     assert!(!mark.exists(), "{answer}");
 }

@@ -45,9 +45,9 @@ async fn h64_that_filters_do_not_run_is_said_and_adding_is_refused() {
                 ),
             ] {
                 let text = bench.refused_as(tool, args, ErrorCode::PolicyDenied).await;
-                assert!(
-                    text.contains(&format!("a.txt: its attributes ask for the filter {name}")),
-                    "{text}"
+                assert_contains!(
+                    text,
+                    &format!("a.txt: its attributes ask for the filter {name}")
                 );
             }
             bench.write("b.md", "no filter here\n");
@@ -171,7 +171,7 @@ async fn h69_an_embedded_bare_repository_is_not_entered() {
         let text = bench
             .refused_as(tool, json!({"path": "repo/vendor"}), ErrorCode::NotFound)
             .await;
-        assert!(text.starts_with("Error: Not a git repository"), "{text}");
+        assert_starts_with!(text, "Error: Not a git repository");
     }
     assert!(!mark.exists());
 }
@@ -379,7 +379,7 @@ async fn h76_a_repository_that_reaches_outside_is_refused() {
                 ErrorCode::OutsideWorkspace,
             )
             .await;
-        assert!(text.contains(&format!("leads to {git_dir},")), "{text}");
+        assert_contains!(text, &format!("leads to {git_dir},"));
     }
     let linked = bench.inside.path().join("linked");
     fs::create_dir(&linked).expect("a folder");
@@ -427,11 +427,9 @@ async fn h77_names_of_branches_are_refused_or_shown_safely() {
         ("GitShow", json!({"path": "repo"})),
     ] {
         let answer = bench.answer(tool, args).await;
-        assert!(
-            answer.contains("evil\\u{202e}hcnarb") && !answer.contains('\u{202e}'),
-            "{tool}: {answer}"
-        );
-        assert!(!answer.contains(&long), "{tool}: {answer}");
+        assert_contains!(answer, "evil\\u{202e}hcnarb"; "{tool}");
+        assert_lacks!(answer, "\u{202e}"; "{tool}");
+        assert_lacks!(answer, &long; "{tool}");
     }
     for name in ["main\n--all", "\u{1b}[31mmain", turned, &"x".repeat(10_000)] {
         for tool in ["GitLog", "GitShow"] {
@@ -469,7 +467,7 @@ async fn h78_a_repository_of_another_user_is_refused_with_the_way_out() {
         ("GitCommit", json!({"path": "repo", "message": "x"})),
     ] {
         let text = bench.refused_as(tool, args, ErrorCode::PolicyDenied).await;
-        assert!(text.contains("safe.directory"), "{text}");
+        assert_contains!(text, "safe.directory");
     }
 }
 
@@ -542,10 +540,8 @@ async fn h76_objects_are_taken_from_no_repository_outside() {
     let text = bench
         .refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace)
         .await;
-    assert!(
-        text.contains("it takes objects from") && !text.contains("top-secret"),
-        "{text}"
-    );
+    assert_contains!(text, "it takes objects from");
+    assert_lacks!(text, "top-secret");
     // By way of one that lies here.
     let between = bench.inside.path().join("between/info");
     fs::create_dir_all(&between).expect("a folder");
@@ -583,7 +579,7 @@ async fn h76_objects_are_taken_from_no_repository_outside() {
     let text = bench
         .refused_as("GitShow", show.clone(), ErrorCode::OutsideWorkspace)
         .await;
-    assert!(text.contains("it is no plain file"), "{text}");
+    assert_contains!(text, "it is no plain file");
     fs::remove_file(objects.join("info/alternates")).expect("there");
     fs::rename(&objects, bench.inside.path().join("objects")).expect("moved");
     std::os::unix::fs::symlink(&theirs, &objects).expect("a link");
@@ -621,10 +617,8 @@ async fn a_rule_of_ignoring_from_elsewhere_is_not_told_however_it_is_reached() {
     let text = bench
         .refused_as("GitAdd", add.clone(), ErrorCode::PolicyDenied)
         .await;
-    assert!(
-        text.contains("by a rule of the user's own") && !text.contains("*.txt"),
-        "{text}"
-    );
+    assert_contains!(text, "by a rule of the user's own");
+    assert_lacks!(text, "*.txt");
     bench.git(&["config", "--unset", "core.excludesFile"]);
     let exclude = bench.repo().join(".git/info/exclude");
     let _ = fs::remove_file(&exclude);
@@ -633,10 +627,8 @@ async fn a_rule_of_ignoring_from_elsewhere_is_not_told_however_it_is_reached() {
     let text = bench
         .refused_as("GitAdd", add, ErrorCode::PolicyDenied)
         .await;
-    assert!(
-        text.contains("by a rule of the user's own") && !text.contains("*.txt"),
-        "{text}"
-    );
+    assert_contains!(text, "by a rule of the user's own");
+    assert_lacks!(text, "*.txt");
 }
 
 #[tokio::test]
@@ -655,10 +647,8 @@ async fn settings_cannot_show_files_from_elsewhere() {
             ErrorCode::PolicyDenied,
         )
         .await;
-    assert!(
-        text.contains("blame.ignoreRevsFile") && !text.contains("top-secret"),
-        "{text}"
-    );
+    assert_contains!(text, "blame.ignoreRevsFile");
+    assert_lacks!(text, "top-secret");
     let text = bench
         .refused_as(
             "GitAdd",
@@ -666,9 +656,6 @@ async fn settings_cannot_show_files_from_elsewhere() {
             ErrorCode::PolicyDenied,
         )
         .await;
-    assert!(
-        text.contains("b.txt: it is ignored by a rule of the user's own"),
-        "{text}"
-    );
-    assert!(!text.contains("top-secret"), "{text}");
+    assert_contains!(text, "b.txt: it is ignored by a rule of the user's own");
+    assert_lacks!(text, "top-secret");
 }

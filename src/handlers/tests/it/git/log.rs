@@ -17,11 +17,8 @@ async fn commits_are_listed_newest_first_and_read_on_with_skip() {
         .await;
     let lines: Vec<&str> = answer.lines().collect();
     let id = bench.told(&["rev-parse", "HEAD"]);
-    assert!(lines[0].starts_with(&id[..10]), "{answer}");
-    assert!(
-        lines[0].ends_with("Ada: number 5 (HEAD -> main, tag: v1)"),
-        "{answer}"
-    );
+    assert_starts_with!(lines[0], &id[..10]; "{answer}");
+    assert_ends_with!(lines[0], "Ada: number 5 (HEAD -> main, tag: v1)"; "{answer}");
     assert_eq!(
         lines[2],
         "[2 commits shown; older ones follow. Continue with skip=2.]"
@@ -29,14 +26,9 @@ async fn commits_are_listed_newest_first_and_read_on_with_skip() {
     let answer = bench
         .answer("GitLog", json!({"path": "repo", "count": 9, "skip": 3}))
         .await;
-    assert!(
-        answer.contains("number 2") && answer.contains("first") && !answer.contains("number 3"),
-        "{answer}"
-    );
-    assert!(
-        answer.ends_with("[2 commits after the first 3; there are no more.]"),
-        "{answer}"
-    );
+    assert_contains!(answer, "number 2", "first");
+    assert_lacks!(answer, "number 3");
+    assert_ends_with!(answer, "[2 commits after the first 3; there are no more.]");
 }
 
 #[tokio::test]
@@ -83,10 +75,8 @@ async fn a_path_a_range_an_author_a_text_and_a_time_narrow_it_down() {
         ),
     ] {
         let answer = bench.answer("GitLog", args.clone()).await;
-        assert!(
-            answer.contains(yes) && !answer.contains(no),
-            "{args}: {answer}"
-        );
+        assert_contains!(answer, yes; "{args}");
+        assert_lacks!(answer, no; "{args}");
     }
     let args = json!({"path": "repo", "until": "2001-02-03 00:00"});
     let answer = bench.answer("GitLog", args).await;
@@ -94,10 +84,7 @@ async fn a_path_a_range_an_author_a_text_and_a_time_narrow_it_down() {
     let answer = bench
         .answer("GitLog", json!({"path": "repo", "grep": "d.t"}))
         .await;
-    assert!(
-        answer.starts_with("No commits whose message holds"),
-        "a text is no pattern: {answer}"
-    );
+    assert_starts_with!(answer, "No commits whose message holds"; "a text is no pattern");
 }
 
 #[tokio::test]
@@ -108,19 +95,14 @@ async fn a_shallow_clone_says_that_there_may_be_more() {
     bench.git(&["clone", "-q", "--depth", "1", &origin, "../shallow"]);
     for (tool, path) in [("GitLog", "shallow"), ("git_log", "shallow")] {
         let answer = bench.answer(tool, json!({"path": path})).await;
-        assert!(
-            answer.contains("[1 commit; this clone is shallow"),
-            "{answer}"
-        );
-        assert!(!answer.contains("there are no more"), "{answer}");
+        assert_contains!(answer, "[1 commit; this clone is shallow");
+        assert_lacks!(answer, "there are no more");
     }
     let answer = bench
         .answer("GitLog", json!({"path": "shallow", "grep": "first"}))
         .await;
-    assert!(
-        answer.starts_with("No commits") && answer.contains("is shallow"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "No commits");
+    assert_contains!(answer, "is shallow");
 }
 
 #[tokio::test]
@@ -128,7 +110,7 @@ async fn a_repository_without_commits_says_so() {
     let bench = Bench::new();
     bench.git(&["checkout", "-q", "--orphan", "fresh"]);
     let answer = bench.answer("GitLog", json!({"path": "repo"})).await;
-    assert!(answer.starts_with("There are no commits yet"), "{answer}");
+    assert_starts_with!(answer, "There are no commits yet");
 }
 
 #[tokio::test]
@@ -145,10 +127,7 @@ async fn authors_and_subjects_stay_on_their_lines() {
     ]);
     bench.commit_all(&"long ".repeat(2_000));
     let answer = bench.answer("GitLog", json!({"path": "repo"})).await;
-    assert!(
-        answer.contains("E\\u{1b}[0m: red \\u{1b}[31m and \\u{202e}turned"),
-        "{answer}"
-    );
+    assert_contains!(answer, "E\\u{1b}[0m: red \\u{1b}[31m and \\u{202e}turned");
     assert!(
         answer.contains("characters)") && answer.len() < 1_000,
         "{answer}"

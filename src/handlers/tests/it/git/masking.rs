@@ -49,7 +49,7 @@ async fn no_part_of_a_secret_is_left_where_a_message_is_cut() {
         );
         bench.git(&["commit", "-q", "--allow-empty", "-m", &message]);
         let shown = answer(&bench, "GitShow", json!({"path": "repo", "ref": "HEAD"})).await;
-        assert!(shown.contains("subject"), "{shown}");
+        assert_contains!(shown, "subject");
         assert_hidden(&shown);
     }
 }
@@ -69,11 +69,11 @@ async fn no_part_of_a_secret_is_left_where_what_a_hook_prints_is_cut() {
     ] {
         bench.hook("pre-commit", &format!("{script}; exit 1"));
         let shown = answer(&bench, "GitCommit", json!({"path": "repo", "message": "x"})).await;
-        assert!(shown.contains("printed"), "{shown}");
+        assert_contains!(shown, "printed");
         assert_hidden(&shown);
     }
     bench.hook("pre-commit", &prints(2_000));
     let shown = answer(&bench, "GitCommit", json!({"path": "repo", "message": "x"})).await;
-    assert!(shown.starts_with("Committed"), "{shown}");
+    assert_starts_with!(shown, "Committed");
     assert_hidden(&shown);
 }

@@ -70,11 +70,8 @@ async fn a_repository_with_broken_settings_is_told_from_none() {
         let text = bench.refused_as(tool, args, ErrorCode::NotFound).await;
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "Error: Not a git repository", "{text}");
-        assert!(lines[1].contains("bad config line 1"), "{text}");
-        assert!(
-            lines[2].contains("repo/.git is there, but git refuses it"),
-            "{text}"
-        );
+        assert_contains!(lines[1], "bad config line 1"; "{text}");
+        assert_contains!(lines[2], "repo/.git is there, but git refuses it"; "{text}");
     }
 }
 
@@ -87,11 +84,8 @@ async fn a_bare_repository_is_called_that() {
         let text = bench
             .refused_as("GitLog", json!({"path": path}), ErrorCode::NotFound)
             .await;
-        assert!(
-            text.contains(&format!("{git} is a bare repository")) && text.contains("--git-dir="),
-            "{text}"
-        );
-        assert!(!text.contains("refuses"), "{text}");
+        assert_contains!(text, &format!("{git} is a bare repository"), "--git-dir=");
+        assert_lacks!(text, "refuses");
     }
 }
 
@@ -101,16 +95,12 @@ async fn a_linked_working_tree_inside_works() {
     bench.git(&["worktree", "add", "-q", "../linked", "-b", "linked"]);
     fs::write(bench.inside.path().join("linked/a.txt"), "one\nlinked\n").expect("a file");
     let answer = bench.answer("GitStatus", json!({"path": "linked"})).await;
-    assert!(
-        answer.starts_with("On branch linked") && answer.contains("modified: a.txt"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "On branch linked");
+    assert_contains!(answer, "modified: a.txt");
     let args = json!({"paths": ["linked/a.txt"], "message": "In the linked tree"});
-    assert!(
-        bench
-            .answer("GitCommit", args)
-            .await
-            .contains("on linked: In the linked tree")
+    assert_contains!(
+        bench.answer("GitCommit", args).await,
+        "on linked: In the linked tree"
     );
 }
 
@@ -122,5 +112,5 @@ async fn git_that_is_not_installed_is_said() {
         crate::harness::tools::call_tool(&tools, "GitStatus", json!({"path": "repo"})).await;
     let refused = refused.expect_err("no git");
     assert_eq!(refused.stable_code(), ErrorCode::NotFound);
-    assert!(refused.model_text().contains("not installed"), "{refused}");
+    assert_contains!(refused.model_text(), "not installed");
 }

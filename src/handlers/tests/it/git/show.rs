@@ -13,28 +13,26 @@ async fn a_commit_is_shown_with_its_message_and_changes() {
     bench.write("a.txt", "one\nzwei\n");
     let id = bench.commit_all("Says it in German\n\nBecause it was asked for.");
     let answer = bench.answer("GitShow", json!({"path": "repo"})).await;
-    for part in [
-        format!("commit {id} (HEAD -> main)\nAuthor: Ada <ada@example.org>, ").as_str(),
+    assert_contains!(
+        answer,
+        &format!("commit {id} (HEAD -> main)\nAuthor: Ada <ada@example.org>, ").as_str(),
         "    Says it in German\n    \n    Because it was asked for.\n",
         "Changes: 1 file changed, +1 -1\n",
-        "-two\n+zwei\n",
-    ] {
-        assert!(answer.contains(part), "{part}: {answer}");
-    }
+        "-two\n+zwei\n"
+    );
     let answer = bench
         .answer("GitShow", json!({"path": "repo", "ref": "HEAD~1"}))
         .await;
-    assert!(
-        answer.contains("The first commit: it has no parent.") && answer.contains("+one\n+two\n"),
-        "{answer}"
+    assert_contains!(
+        answer,
+        "The first commit: it has no parent.",
+        "+one\n+two\n"
     );
     let answer = bench
         .answer("GitShow", json!({"path": "repo", "stat_only": true}))
         .await;
-    assert!(
-        answer.contains("M  +1 -1  a.txt") && !answer.contains("+zwei"),
-        "{answer}"
-    );
+    assert_contains!(answer, "M  +1 -1  a.txt");
+    assert_lacks!(answer, "+zwei");
 }
 
 #[tokio::test]
@@ -47,10 +45,7 @@ async fn a_merge_is_shown_against_its_first_parent() {
     bench.commit_all("goes on");
     bench.git(&["merge", "-q", "--no-edit", "feature"]);
     let answer = bench.answer("GitShow", json!({"path": "repo"})).await;
-    assert!(
-        answer.contains("\nMerge of ") && answer.contains("+++ b/feature.txt"),
-        "{answer}"
-    );
+    assert_contains!(answer, "\nMerge of ", "+++ b/feature.txt");
 }
 
 #[tokio::test]
@@ -85,7 +80,7 @@ async fn a_file_and_a_folder_are_shown_as_they_were() {
             ErrorCode::NotFound,
         )
         .await;
-    assert!(text.contains("is not in commit"), "{text}");
+    assert_contains!(text, "is not in commit");
 }
 
 #[tokio::test]
@@ -112,11 +107,9 @@ async fn a_long_file_has_a_handle_and_another_kind_of_file_is_named() {
             ErrorCode::NotText,
         )
         .await;
-    assert!(
-        bench
-            .answer("GitShow", json!({"path": "repo/empty"}))
-            .await
-            .ends_with("an empty file.")
+    assert_ends_with!(
+        bench.answer("GitShow", json!({"path": "repo/empty"})).await,
+        "an empty file."
     );
 }
 
@@ -148,7 +141,7 @@ async fn refusals_and_the_cancel() {
             ErrorCode::NotFound,
         )
         .await;
-    assert!(text.contains("Did you mean feature?"), "{text}");
+    assert_contains!(text, "Did you mean feature?");
     bench.cancelled("GitShow", json!({"path": "repo"})).await;
 }
 
@@ -164,7 +157,7 @@ async fn a_path_behind_the_revision_is_one_in_the_named_folder() {
         json!({"ref": "HEAD:repo/sub/b.txt"}),
     ] {
         let answer = bench.answer("GitShow", args.clone()).await;
-        assert!(answer.contains("then"), "{args}: {answer}");
+        assert_contains!(answer, "then"; "{args}");
     }
 }
 
@@ -184,10 +177,5 @@ async fn an_object_that_a_partial_clone_lacks_has_a_next_step() {
     let refused = bench
         .refused("GitShow", json!({"path": "repo/a.txt", "ref": "HEAD"}))
         .await;
-    assert!(
-        refused
-            .model_text()
-            .contains("the same command in Bash does"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "the same command in Bash does");
 }

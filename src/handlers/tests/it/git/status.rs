@@ -46,10 +46,8 @@ async fn counts_come_first_and_each_change_has_its_place() {
             json!({"path": "repo/new", "all_untracked": true}),
         )
         .await;
-    assert!(
-        answer.contains("1 untracked in new.") && answer.ends_with("  new/ä.txt"),
-        "{answer}"
-    );
+    assert_contains!(answer, "1 untracked in new.");
+    assert_ends_with!(answer, "  new/ä.txt");
 }
 
 #[tokio::test]
@@ -63,14 +61,13 @@ async fn a_merge_with_a_conflict_says_how_to_go_on() {
     bench.commit_all("ours");
     assert!(!bench.git_in(&bench.repo(), &["merge", "other"]));
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    for part in [
+    assert_contains!(
+        answer,
         "A merge is in progress",
         "GitCommit",
         "1 in conflict.",
-        "In conflict:\n  both modified: a.txt",
-    ] {
-        assert!(answer.contains(part), "{part}: {answer}");
-    }
+        "In conflict:\n  both modified: a.txt"
+    );
 }
 
 #[tokio::test]
@@ -94,7 +91,7 @@ async fn a_rebase_a_cherry_pick_and_a_revert_are_named() {
         }
         assert!(!bench.git_in(&bench.repo(), command), "{command:?}");
         let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-        assert!(answer.contains(word), "{word}: {answer}");
+        assert_contains!(answer, word);
         assert_eq!(answer.matches("is in progress").count(), 1, "{answer}");
         assert_eq!(
             answer.contains("(Step 1 of 2.)"),
@@ -112,28 +109,22 @@ async fn ahead_and_behind_no_commits_and_no_branch_are_said() {
     bench.git(&["branch", "--set-upstream-to=up"]);
     bench.commit_all("second");
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    assert!(
-        answer.contains("1 commit ahead of up as last fetched."),
-        "{answer}"
-    );
+    assert_contains!(answer, "1 commit ahead of up as last fetched.");
     bench.git(&["update-ref", "refs/heads/up", &bench.commit_all("third")]);
     bench.git(&["reset", "-q", "--hard", &first]);
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    assert!(answer.contains("2 commits behind up"), "{answer}");
+    assert_contains!(answer, "2 commits behind up");
     bench.git(&["branch", "-D", "up"]);
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    assert!(answer.contains("its upstream up is gone"), "{answer}");
+    assert_contains!(answer, "its upstream up is gone");
     bench.git(&["checkout", "-q", "--detach"]);
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    assert!(
-        answer.starts_with("No branch is checked out (detached HEAD at "),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "No branch is checked out (detached HEAD at ");
     bench.git(&["checkout", "-q", "--orphan", "fresh"]);
     let answer = bench.answer("GitStatus", json!({"path": "repo"})).await;
-    assert!(
-        answer.starts_with("On branch fresh, which has no commits yet.\n1 staged."),
-        "{answer}"
+    assert_starts_with!(
+        answer,
+        "On branch fresh, which has no commits yet.\n1 staged."
     );
 }
 
@@ -146,28 +137,20 @@ async fn a_long_list_is_read_on_with_offset() {
     let answer = bench
         .answer("GitStatus", json!({"path": "repo", "limit": 10}))
         .await;
-    assert!(answer.contains("25 untracked."), "{answer}");
-    assert!(
-        answer.ends_with("Showing 1-10 of 25. Continue with offset=10."),
-        "{answer}"
-    );
+    assert_contains!(answer, "25 untracked.");
+    assert_ends_with!(answer, "Showing 1-10 of 25. Continue with offset=10.");
     let answer = bench
         .answer(
             "GitStatus",
             json!({"path": "repo", "limit": 10, "offset": 20}),
         )
         .await;
-    assert!(
-        answer.contains("new20.txt") && answer.ends_with("Showing 21-25 of 25."),
-        "{answer}"
-    );
+    assert_contains!(answer, "new20.txt");
+    assert_ends_with!(answer, "Showing 21-25 of 25.");
     let answer = bench
         .answer("GitStatus", json!({"path": "repo", "offset": 99}))
         .await;
-    assert!(
-        answer.ends_with("There are 25 changes; offset=99 is past them."),
-        "{answer}"
-    );
+    assert_ends_with!(answer, "There are 25 changes; offset=99 is past them.");
 }
 
 #[tokio::test]
@@ -204,7 +187,7 @@ async fn refusals_and_the_cancel() {
             ErrorCode::NotFound,
         )
         .await;
-    assert!(text.contains("never.txt"), "{text}");
+    assert_contains!(text, "never.txt");
     bench
         .refused_as(
             "GitStatus",
@@ -222,13 +205,11 @@ async fn a_path_at_which_nothing_is_gets_that_answer() {
         let told = bench
             .refused_as(tool, json!({"path": "nope"}), ErrorCode::NotFound)
             .await;
-        assert!(
-            told.starts_with("There is nothing at ") && told.ends_with("/nope."),
-            "{tool}: {told}"
-        );
+        assert_starts_with!(told, "There is nothing at "; "{tool}");
+        assert_ends_with!(told, "/nope."; "{tool}");
     }
     let told = bench
         .refused_as("GitStatus", json!({"path": "."}), ErrorCode::NotFound)
         .await;
-    assert!(told.contains("Not a git repository"), "{told}");
+    assert_contains!(told, "Not a git repository");
 }

@@ -97,10 +97,7 @@ async fn a_commit_over_its_time_leaves_no_process_no_lock_and_no_commit() {
     let bench = Bench::new();
     let refused = stopped_in_hook(&bench, Some(Duration::from_secs(4))).await;
     assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
-    assert!(
-        refused.model_text().contains("Nothing was committed"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "Nothing was committed");
 }
 
 #[tokio::test]
@@ -124,10 +121,7 @@ async fn h79_another_gits_lock_is_named_and_stays() {
         ),
     ] {
         let text = bench.refused_as(tool, args, ErrorCode::Busy).await;
-        assert!(
-            text.contains("repo/.git/index.lock is there") && text.contains("was not removed"),
-            "{text}"
-        );
+        assert_contains!(text, "repo/.git/index.lock is there", "was not removed");
     }
     assert!(bench.repo().join(".git/index.lock").exists());
 }

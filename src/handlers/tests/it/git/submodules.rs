@@ -43,10 +43,7 @@ async fn files_changed_inside_a_submodule_are_told_as_git_does() {
         " ? module"
     );
     let told = bench.answer("GitStatus", status.clone()).await;
-    assert!(
-        told.contains("new files inside the submodule: module"),
-        "{told}"
-    );
+    assert_contains!(told, "new files inside the submodule: module");
     fs::write(module.join("f.txt"), "y\n").expect("a file");
     assert_eq!(
         bench.answer("get_git_status", status.clone()).await,
@@ -55,10 +52,7 @@ async fn files_changed_inside_a_submodule_are_told_as_git_does() {
     let told = bench
         .answer("GitStatus", json!({"path": "repo/module/.."}))
         .await;
-    assert!(
-        told.contains("files changed inside the submodule: module"),
-        "{told}"
-    );
+    assert_contains!(told, "files changed inside the submodule: module");
     // With other changes, in git's order.
     bench.write("a.txt", "changed\n");
     bench.write("z.txt", "new\n");
@@ -72,7 +66,7 @@ async fn files_changed_inside_a_submodule_are_told_as_git_does() {
             json!({"path": "repo", "message": "m", "all": true}),
         )
         .await;
-    assert!(!told.contains("working tree clean"), "{told}");
+    assert_lacks!(told, "working tree clean");
     // A submodule of the submodule.
     assert!(bench.git_in(&module, &["checkout", "-q", "--", "."]));
     fs::remove_file(module.join("new.txt")).expect("a file");
@@ -87,12 +81,7 @@ async fn files_changed_inside_a_submodule_are_told_as_git_does() {
     assert!(bench.git_in(&module, &["commit", "-q", "-m", "inner"]));
     bench.git(&["add", "module", "z.txt"]);
     bench.git(&["commit", "-q", "-m", "all"]);
-    assert!(
-        bench
-            .answer("git_status", status.clone())
-            .await
-            .contains("clean")
-    );
+    assert_contains!(bench.answer("git_status", status.clone()).await, "clean");
     fs::write(inner.join("deep.txt"), "x").expect("a file");
     assert_eq!(bench.answer("git_status", status).await, " m module");
 }
@@ -105,18 +94,12 @@ async fn a_submodules_path_is_the_entry_of_the_repository_around_it() {
     let unchanged = bench
         .answer("GitAdd", json!({"paths": ["repo/module"]}))
         .await;
-    assert!(
-        unchanged.contains("a submodule, at the same commit"),
-        "{unchanged}"
-    );
+    assert_contains!(unchanged, "a submodule, at the same commit");
     for (message, tool) in [("one", "GitCommit"), ("two", "git_add_commit")] {
         assert!(bench.git_in(&module, &["commit", "-q", "--allow-empty", "-m", message]));
         let args = json!({"paths": ["repo/module"], "message": message});
         let told = bench.answer(tool, args).await;
-        assert!(
-            told.contains("module") && told.contains("on main"),
-            "{told}"
-        );
+        assert_contains!(told, "module", "on main");
         assert_eq!(bench.told(&["log", "-1", "--format=%s"]), message);
         assert_eq!(bench.told(&["status", "--short"]), "");
     }
@@ -124,10 +107,7 @@ async fn a_submodules_path_is_the_entry_of_the_repository_around_it() {
     let told = bench
         .answer("GitAdd", json!({"paths": ["repo/module"]}))
         .await;
-    assert!(
-        told.contains("Staged 1 file:\n  modified: module"),
-        "{told}"
-    );
+    assert_contains!(told, "Staged 1 file:\n  modified: module");
     // Its files are those of another repository.
     let told = bench
         .refused(
@@ -135,15 +115,12 @@ async fn a_submodules_path_is_the_entry_of_the_repository_around_it() {
             json!({"paths": ["repo/a.txt", "repo/module/f.txt"]}),
         )
         .await;
-    assert!(
-        told.model_text().contains("in a repository of its own"),
-        "{told}"
-    );
+    assert_contains!(told.model_text(), "in a repository of its own");
     fs::write(module.join("f.txt"), "y\n").expect("a file");
     let told = bench
         .answer("GitAdd", json!({"paths": ["repo/module/f.txt"]}))
         .await;
-    assert!(told.contains("modified: f.txt"), "{told}");
+    assert_contains!(told, "modified: f.txt");
 }
 
 #[tokio::test]
@@ -175,7 +152,7 @@ async fn another_commit_of_a_submodule_is_a_change() {
         ("GitStatus", status.clone(), "clean"),
     ] {
         let answer = bench.answer(tool, args).await;
-        assert!(answer.contains(said), "{tool}: {answer}");
+        assert_contains!(answer, said; "{tool}");
     }
     assert_eq!(
         bench.told(&["status", "--porcelain", "--ignore-submodules=dirty"]),

@@ -1,5 +1,8 @@
 //! What the tests share with those of the program.
 
+#[macro_use]
+#[path = "../../../../../tests/it/harness/expect.rs"]
+pub mod expect;
 #[path = "../../../../../tests/it/harness/flip.rs"]
 pub mod flip;
 #[path = "../../../../../tests/it/harness/left_out.rs"]

@@ -29,15 +29,12 @@ async fn glob_lists_the_newest_first_and_says_what_it_skipped() {
         age(tree.path(), path, seconds);
     }
     let answer = tree.ask("Glob", json!({"pattern": "*.rs"})).await;
-    assert!(answer.starts_with("Found 4 files in "), "{answer}");
+    assert_starts_with!(answer, "Found 4 files in ");
     assert_eq!(
         listed(&answer),
         ["src/b.rs", "src/deep/c.rs", "a.rs", ".hidden/d.rs"]
     );
-    assert!(
-        answer.ends_with("[skipped: 1 ignored directory (node_modules)]"),
-        "{answer}"
-    );
+    assert_ends_with!(answer, "[skipped: 1 ignored directory (node_modules)]");
 
     let answer = tree
         .ask(
@@ -49,7 +46,7 @@ async fn glob_lists_the_newest_first_and_says_what_it_skipped() {
         listed(&answer),
         ["a.rs", "node_modules/f.rs", "src/b.rs", "src/deep/c.rs"]
     );
-    assert!(!answer.contains("skipped"), "{answer}");
+    assert_lacks!(answer, "skipped");
 }
 
 #[tokio::test]
@@ -66,12 +63,9 @@ async fn glob_pages_and_stops_early() {
             json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 10}),
         )
         .await;
-    assert!(
-        answer.contains("Found 25 files") && answer.contains("(showing 11-20)"),
-        "{answer}"
-    );
+    assert_contains!(answer, "Found 25 files", "(showing 11-20)");
     assert_eq!(listed(&answer)[0], "f10.txt");
-    assert!(answer.contains("offset=20"), "{answer}");
+    assert_contains!(answer, "offset=20");
     let answer = tree
         .ask(
             "Glob",
@@ -79,11 +73,11 @@ async fn glob_pages_and_stops_early() {
         )
         .await;
     assert_eq!(listed(&answer).len(), 5);
-    assert!(!answer.contains("more files"), "{answer}");
+    assert_lacks!(answer, "more files");
     let answer = tree
         .ask("Glob", json!({"pattern": "*.txt", "offset": 99}))
         .await;
-    assert!(answer.contains("past the end"), "{answer}");
+    assert_contains!(answer, "past the end");
     let answer = tree
         .ask(
             "Glob",
@@ -174,13 +168,13 @@ async fn nothing_found_tells_of_ignored_files() {
         ("c.rs", ""),
     ]);
     let answer = tree.ask("Glob", json!({"pattern": "*.js"})).await;
-    assert!(
-        answer.contains("No files match \"*.js\"")
-            && answer.contains("2 ignored or hidden files match"),
-        "{answer}"
+    assert_contains!(
+        answer,
+        "No files match \"*.js\"",
+        "2 ignored or hidden files match"
     );
     let answer = tree.ask("Glob", json!({"pattern": "*.py"})).await;
-    assert!(!answer.contains("include_ignored"), "{answer}");
+    assert_lacks!(answer, "include_ignored");
 }
 
 #[tokio::test]
@@ -230,11 +224,9 @@ async fn glob_counts_all_ignored_directories_and_names_the_files_that_fit() {
         .ask("Glob", json!({"pattern": "*", "sort": "name"}))
         .await;
     assert_eq!(listed(&answer), [".gitignore", "c"]);
-    assert!(
-        answer.ends_with(
-            "[skipped: 2 ignored directories (target, x/y/z/target), 1 ignored file (.env)]"
-        ),
-        "{answer}"
+    assert_ends_with!(
+        answer,
+        "[skipped: 2 ignored directories (target, x/y/z/target), 1 ignored file (.env)]"
     );
 }
 
@@ -266,10 +258,9 @@ async fn the_users_own_ignore_file_is_heeded_and_a_repository_ends_the_rules_abo
         "{}",
         reply_text(&reply)
     );
-    assert!(
-        reply_text(&reply).contains("3 ignored files (a.o, a.swp, inner/private)"),
-        "{}",
-        reply_text(&reply)
+    assert_contains!(
+        reply_text(&reply),
+        "3 ignored files (a.o, a.swp, inner/private)"
     );
 }
 
@@ -292,19 +283,11 @@ async fn several_workspaces_are_searched_and_a_nested_one_once() {
     let reply = call_tool(&tools, "Glob", json!({"pattern": "*.rs"}))
         .await
         .expect("an answer");
-    assert!(
-        reply_text(&reply).starts_with("Found 3 files in 3 workspaces"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_starts_with!(reply_text(&reply), "Found 3 files in 3 workspaces");
     let reply = call_tool(&tools, "Grep", json!({"pattern": "needle"}))
         .await
         .expect("an answer");
-    assert!(
-        reply_text(&reply).starts_with("Found 2 files in 3 workspaces"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_starts_with!(reply_text(&reply), "Found 2 files in 3 workspaces");
 }
 
 #[tokio::test]
@@ -313,14 +296,8 @@ async fn glob_says_how_many_there_are_and_which_are_shown() {
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
     let tree = Tree::new(&files);
     let answer = tree.ask("Glob", json!({"pattern": "*"})).await;
-    assert!(
-        answer.starts_with("Found 1,240 files (showing 1-200)"),
-        "{answer}"
-    );
-    assert!(
-        answer.ends_with("[more files match: offset=200 for the next page]"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "Found 1,240 files (showing 1-200)");
+    assert_ends_with!(answer, "[more files match: offset=200 for the next page]");
 }
 
 #[cfg(unix)]
@@ -335,31 +312,25 @@ async fn links_to_files_are_found_and_shown_as_links() {
         .ask("Glob", json!({"pattern": "*.rs", "sort": "name"}))
         .await;
     assert_eq!(listed(&answer), ["b.rs (link)", "src/a.rs"], "{answer}");
-    assert!(answer.ends_with("[skipped: 2 symbolic links]"), "{answer}");
+    assert_ends_with!(answer, "[skipped: 2 symbolic links]");
 }
 
 #[tokio::test]
 async fn nothing_found_tells_of_folders_and_of_other_cases() {
     let tree = Tree::new(&[("src/deep/a.rs", ""), ("README.md", "")]);
     let answer = tree.ask("Glob", json!({"pattern": "src"})).await;
-    assert!(
-        answer.contains("But `src` is a folder: use pattern `src/**`"),
-        "{answer}"
-    );
+    assert_contains!(answer, "But `src` is a folder: use pattern `src/**`");
     let answer = tree.ask("Glob", json!({"pattern": "src/deep"})).await;
-    assert!(
-        answer.contains("But `src/deep` is a folder: use pattern `src/deep/**`"),
-        "{answer}"
+    assert_contains!(
+        answer,
+        "But `src/deep` is a folder: use pattern `src/deep/**`"
     );
     let answer = tree.ask("Glob", json!({"pattern": "src/deep/**"})).await;
     assert_eq!(listed(&answer), ["src/deep/a.rs"]);
     let answer = tree.ask("Glob", json!({"pattern": "readme.MD"})).await;
-    assert!(
-        answer.contains("No files match") && answer.contains("But `README.md` differs in case."),
-        "{answer}"
-    );
+    assert_contains!(answer, "No files match", "But `README.md` differs in case.");
     let answer = tree.ask("Glob", json!({"pattern": "*.py"})).await;
-    assert!(!answer.contains("But"), "{answer}");
+    assert_lacks!(answer, "But");
 }
 
 #[tokio::test]
@@ -406,7 +377,7 @@ async fn linked_folders_are_counted_and_entered_where_the_pattern_names_them() {
     let answer = tree
         .ask("Glob", json!({"pattern": "node_modules/**/*.js"}))
         .await;
-    assert!(answer.contains("[skipped: 1 symbolic link]"), "{answer}");
+    assert_contains!(answer, "[skipped: 1 symbolic link]");
     let answer = tree
         .ask("Glob", json!({"pattern": "node_modules/x/*.js"}))
         .await;

@@ -24,10 +24,7 @@ async fn grep_shows_lines_with_context() {
             json!({"pattern": "needle", "output_mode": "content", "before_context": 1, "after_context": 1}),
         )
         .await;
-    assert!(
-        answer.starts_with("Found 3 matching lines in 2 files in "),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "Found 3 matching lines in 2 files in ");
     let body: Vec<&str> = answer.lines().skip(1).collect();
     assert_eq!(
         body,
@@ -49,10 +46,7 @@ async fn grep_shows_lines_with_context() {
     let answer = tree
         .ask("Grep", json!({"pattern": "needle", "output_mode": "count"}))
         .await;
-    assert!(
-        answer.starts_with("Found 3 matching lines in 2 files"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "Found 3 matching lines in 2 files");
     assert_eq!(listed(&answer), ["a.txt: 2", "c/d.txt: 1"]);
     let answer = tree
         .ask(
@@ -103,7 +97,7 @@ async fn grep_chooses_among_files() {
     let refused = tree
         .refused("Grep", json!({"pattern": "x", "type": "rus"}))
         .await;
-    assert!(refused.model_text().contains("rust"), "{refused}");
+    assert_contains!(refused.model_text(), "rust");
 }
 
 #[tokio::test]
@@ -111,19 +105,13 @@ async fn grep_reads_patterns_as_asked() {
     let tree = Tree::new(&[("a.txt", "call foo(bar)\nNeedle\nbegin\nend\n")]);
     let refused = tree.refused("Grep", json!({"pattern": "foo("})).await;
     assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
-    assert!(
-        refused.model_text().contains("literal=true") && refused.model_text().contains('^'),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "literal=true", "^");
     let answer = tree
         .ask("Grep", json!({"pattern": "foo(", "literal": true}))
         .await;
     assert_eq!(listed(&answer), ["a.txt"]);
     let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
-    assert!(
-        answer.contains("No matches") && answer.contains("case_insensitive=true"),
-        "{answer}"
-    );
+    assert_contains!(answer, "No matches", "case_insensitive=true");
     let answer = tree
         .ask("Grep", json!({"pattern": "needle", "-i": true}))
         .await;
@@ -155,10 +143,7 @@ async fn grep_says_what_it_left_out() {
             json!({"pattern": "needle", "max_filesize": 10_000, "output_mode": "content"}),
         )
         .await;
-    assert!(
-        answer.ends_with("[skipped: 2 files over max_filesize]"),
-        "{answer}"
-    );
+    assert_ends_with!(answer, "[skipped: 2 files over max_filesize]");
     assert_eq!(
         listed(&answer),
         ["bin.dat: binary file matches", "small.txt", "  1: needle"]
@@ -210,10 +195,7 @@ async fn grep_pages_without_overlap_in_order_of_path() {
     let answer = tree
         .ask("Grep", json!({"pattern": "needle", "max_results": 5}))
         .await;
-    assert!(
-        answer.contains("at least") && answer.contains("offset=5 for the next page"),
-        "{answer}"
-    );
+    assert_contains!(answer, "at least", "offset=5 for the next page");
     assert_eq!(listed(&answer).len(), 5);
 }
 
@@ -228,23 +210,15 @@ async fn a_named_binary_file_is_answered_in_one_line() {
                 json!({"pattern": "needle", "path": "bin.dat", "output_mode": mode}),
             )
             .await;
-        assert!(
-            answer.starts_with("Binary file bin.dat matches"),
-            "{mode}: {answer}"
-        );
+        assert_starts_with!(answer, "Binary file bin.dat matches"; "{mode}");
         assert_eq!(answer.lines().count(), 1, "{mode}: {answer}");
     }
     let answer = tree
         .ask("Grep", json!({"pattern": "thread", "path": "bin.dat"}))
         .await;
-    assert!(
-        answer.starts_with("No matches") && answer.contains("(1 file searched)"),
-        "{answer}"
-    );
-    assert!(
-        !answer.contains("skipped"),
-        "all of it was searched: {answer}"
-    );
+    assert_starts_with!(answer, "No matches");
+    assert_contains!(answer, "(1 file searched)");
+    assert_lacks!(answer, "skipped"; "all of it was searched");
 }
 
 #[tokio::test]
@@ -279,22 +253,19 @@ async fn nothing_found_tells_of_ignored_files_and_of_how_many_were_searched() {
         ("c", "x"),
     ]);
     let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
-    assert!(answer.contains("(2 files searched)"), "{answer}");
-    assert!(
-        answer.contains("But 2 ignored or hidden files match: use include_ignored=true."),
-        "{answer}"
+    assert_contains!(answer, "(2 files searched)");
+    assert_contains!(
+        answer,
+        "But 2 ignored or hidden files match: use include_ignored=true."
     );
-    assert!(
-        answer.ends_with("[skipped: 1 ignored directory (out), 1 ignored file (.env)]"),
-        "{answer}"
+    assert_ends_with!(
+        answer,
+        "[skipped: 1 ignored directory (out), 1 ignored file (.env)]"
     );
     let answer = tree
         .ask("Grep", json!({"pattern": "needle", "glob": "*.py"}))
         .await;
-    assert!(
-        answer.contains("0 files searched") && answer.contains("No file there fits"),
-        "{answer}"
-    );
+    assert_contains!(answer, "0 files searched", "No file there fits");
 }
 
 #[tokio::test]
@@ -381,9 +352,9 @@ async fn a_match_in_another_case_is_told_of_in_small_large_and_marked_files() {
     for content in ["Needle\n", "\u{FEFF}Needle\n", &large] {
         let tree = Tree::new(&[("a.txt", content), ("b.txt", "nothing\n")]);
         let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
-        assert!(
-            answer.contains("It matches in 1 file in another case: use case_insensitive=true."),
-            "{answer}"
+        assert_contains!(
+            answer,
+            "It matches in 1 file in another case: use case_insensitive=true."
         );
     }
 }
@@ -411,10 +382,7 @@ async fn counts_are_full_whatever_is_shown() {
     let tree = Tree::new(&files);
     let args = json!({"pattern": "needle", "output_mode": "count", "max_results": 4});
     let answer = tree.ask("Grep", args).await;
-    assert!(
-        answer.starts_with("Found 60 matching lines in 30 files (showing 1-4)"),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "Found 60 matching lines in 30 files (showing 1-4)");
 }
 
 #[cfg(target_os = "linux")]
@@ -436,10 +404,7 @@ async fn an_early_end_looks_into_hardly_more_files_than_it_shows() {
             let opens = Opens::below(tree.path());
             let args = json!({"pattern": "needle", "max_results": 20, "sort": sort});
             let answer = tree.ask("Grep", args).await;
-            assert!(
-                answer.starts_with("Found at least 21 files (showing 1-20)"),
-                "{answer}"
-            );
+            assert_starts_with!(answer, "Found at least 21 files (showing 1-20)");
             assert_eq!(listed(&answer).len(), 20);
             if sort == "path" {
                 assert_eq!(listed(&answer), names[..20]);
@@ -495,26 +460,17 @@ async fn lines_that_end_with_a_carriage_return_are_lines() {
     };
     for pattern in ["^two$", "o$", "^t.o$"] {
         let answer = count(pattern, json!({})).await;
-        assert!(
-            answer.starts_with("Found 2 matching lines in 2 files in "),
-            "{pattern}: {answer}"
-        );
+        assert_starts_with!(answer, "Found 2 matching lines in 2 files in "; "{pattern}");
     }
     let answer = count("[^;]$", json!({})).await;
-    assert!(
-        answer.starts_with("Found 4 matching lines in 2 files in "),
-        "{answer}"
-    );
+    assert_starts_with!(answer, "Found 4 matching lines in 2 files in ");
     for (pattern, literal) in [
         (r"two\nthree", false),
         ("two\nthree", false),
         ("two\nthree", true),
     ] {
         let answer = count(pattern, json!({"multiline": true, "literal": literal})).await;
-        assert!(
-            answer.starts_with("Found 4 matching lines in 2 files in "),
-            "{pattern:?}: {answer}"
-        );
+        assert_starts_with!(answer, "Found 4 matching lines in 2 files in "; "{pattern:?}");
     }
 }
 
@@ -550,10 +506,7 @@ async fn grep_finds_what_read_decodes() {
             let line = text.lines().nth(1).expect("a line");
             for pattern in [word, "E42", &format!("^.*{word}.*E\\d+$")] {
                 let answer = ask(pattern).await;
-                assert!(
-                    answer.contains(&format!("\n{name} (decoded from ")),
-                    "{pattern}: {answer}"
-                );
+                assert_contains!(answer, &format!("\n{name} (decoded from "); "{pattern}");
                 assert!(
                     answer.contains(&format!("\n  2: {line}\n")) || times == 1,
                     "{pattern}: {answer}"
@@ -564,10 +517,8 @@ async fn grep_finds_what_read_decodes() {
                 );
             }
             let answer = ask("nowhere").await;
-            assert!(
-                answer.contains("(1 file searched)") && !answer.contains("[skipped"),
-                "{answer}"
-            );
+            assert_contains!(answer, "(1 file searched)");
+            assert_lacks!(answer, "[skipped");
         }
     }
 }
@@ -581,19 +532,16 @@ async fn files_that_are_not_searched_as_text_are_told_of() {
         .collect();
     put(tree.path(), "utf32.txt", &wide);
     let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
-    assert!(
-        answer.contains("(0 files searched)") && answer.contains("[skipped: 1 file in UTF-32]"),
-        "{answer}"
-    );
+    assert_contains!(answer, "(0 files searched)", "[skipped: 1 file in UTF-32]");
     // The encoding shows only far behind what is looked at to tell it.
     let late = [b"plain words\n".repeat(60_000), b"caf\xE9\n".to_vec()].concat();
     put(tree.path(), "late.log", &late);
     let answer = tree
         .ask("Grep", json!({"pattern": "café", "path": "late.log"}))
         .await;
-    assert!(
-        answer.contains("[not UTF-8: 1 large file without a match searched as bytes"),
-        "{answer}"
+    assert_contains!(
+        answer,
+        "[not UTF-8: 1 large file without a match searched as bytes"
     );
     let args = json!({"pattern": "café", "path": "late.log", "encoding": "windows-1252"});
     assert_eq!(listed(&tree.ask("Grep", args).await), ["late.log"]);
@@ -604,10 +552,9 @@ async fn a_limit_that_is_lowered_is_told_of() {
     let tree = Tree::new(&[("a.txt", "needle\n")]);
     let args = json!({"pattern": "needle", "multiline": true, "max_filesize": 500_000_000});
     let answer = tree.ask("Grep", args).await;
-    assert!(
-        answer
-            .ends_with("[max_filesize is 67,108,864 bytes, the most there is with multiline=true]"),
-        "{answer}"
+    assert_ends_with!(
+        answer,
+        "[max_filesize is 67,108,864 bytes, the most there is with multiline=true]"
     );
     let answer = tree
         .ask(
@@ -615,7 +562,7 @@ async fn a_limit_that_is_lowered_is_told_of() {
             json!({"pattern": "needle", "max_filesize": 500_000_000}),
         )
         .await;
-    assert!(!answer.contains("max_filesize"), "{answer}");
+    assert_lacks!(answer, "max_filesize");
 }
 
 #[tokio::test]
@@ -633,10 +580,8 @@ async fn a_pattern_is_judged_as_it_was_written() {
             &format!("{}a{}", "(".repeat(251), ")".repeat(251)),
         ] {
             let refused = tree.refused("Grep", args(pattern)).await;
-            assert!(
-                refused.model_text().contains(pattern) && !refused.model_text().contains("(?:"),
-                "{refused}"
-            );
+            assert_contains!(refused.model_text(), pattern);
+            assert_lacks!(refused.model_text(), "(?:");
         }
     }
 }
@@ -652,29 +597,20 @@ async fn an_empty_result_says_what_the_pattern_or_the_files_may_be() {
         ("u.txt", "un cafe\u{301}\n"),
     ]);
     let answer = tree.ask("Grep", json!({"pattern": r"beta\|delta"})).await;
-    assert!(
-        answer.contains(r"`\|` is a bar") && answer.contains("1 document (PDF, office)"),
-        "{answer}"
-    );
+    assert_contains!(answer, r"`\|` is a bar", "1 document (PDF, office)");
     let answer = tree
         .ask("Grep", json!({"pattern": "alpha", "head_limit": 0}))
         .await;
-    assert!(answer.starts_with("Found 2 files"), "{answer}");
-    assert!(answer.contains("1 ignored file ({{name}}.yml)"), "{answer}");
+    assert_starts_with!(answer, "Found 2 files");
+    assert_contains!(answer, "1 ignored file ({{name}}.yml)");
     let args = json!({"pattern": "alpha", "glob": "app/[id]/*.tsx"});
     let answer = tree.ask("Grep", args).await;
-    assert!(
-        answer.contains("app/[id]/page.tsx") && answer.contains("taken as letters"),
-        "{answer}"
-    );
+    assert_contains!(answer, "app/[id]/page.tsx", "taken as letters");
     for (glob, found) in [(json!("*.txt,*.tsx"), 2), (json!(["*.txt", "*.md"]), 1)] {
         let answer = tree
             .ask("Grep", json!({"pattern": "alpha", "glob": glob}))
             .await;
-        assert!(
-            answer.starts_with(&format!("Found {found} file")),
-            "{answer}"
-        );
+        assert_starts_with!(answer, &format!("Found {found} file"));
     }
     for args in [
         json!({"pattern": "caf\u{e9}"}),
@@ -683,6 +619,6 @@ async fn an_empty_result_says_what_the_pattern_or_the_files_may_be() {
         json!({"pattern": "un\\s+caf\u{e9}$", "output_mode": "content"}),
     ] {
         let answer = tree.ask("Grep", args.clone()).await;
-        assert!(answer.contains("u.txt"), "{args}: {answer}");
+        assert_contains!(answer, "u.txt"; "{args}");
     }
 }

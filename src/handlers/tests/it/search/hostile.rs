@@ -44,10 +44,7 @@ async fn h33_a_pattern_whose_program_is_too_large_is_refused() {
             ErrorCode::InvalidArgs,
             "{pattern}: {refused}"
         );
-        assert!(
-            refused.model_text().contains("smaller repetition"),
-            "{pattern}: {refused}"
-        );
+        assert_contains!(refused.model_text(), "smaller repetition"; "{pattern}");
     }
 }
 
@@ -102,9 +99,9 @@ async fn links_pipes_and_strange_names_do_no_harm() {
         .ask("Glob", json!({"pattern": "**/*.txt", "sort": "name"}))
         .await;
     assert_eq!(listed(&answer), [r#""bad\377\n.txt""#, "real/a.txt"]);
-    assert!(
-        answer.contains("[skipped: 3 symbolic links, 1 name that is no regular file]"),
-        "{answer}"
+    assert_contains!(
+        answer,
+        "[skipped: 3 symbolic links, 1 name that is no regular file]"
     );
     let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
     assert_eq!(listed(&answer), [r#""bad\377\n.txt""#, "real/a.txt"]);
@@ -146,11 +143,7 @@ async fn a_search_out_of_time_gives_what_it_has_and_says_so() {
     let reply = call_with(&tree.tools, "Grep", json!({"pattern": "needle"}), cx)
         .await
         .expect("an answer");
-    assert!(
-        reply_text(&reply).contains("timed out"),
-        "{}",
-        reply_text(&reply)
-    );
+    assert_contains!(reply_text(&reply), "timed out");
 }
 
 #[cfg(target_os = "linux")]
@@ -166,7 +159,7 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_lines_in() {
     for turn in 0..2_000 {
         let args = json!({"pattern": "needle", "output_mode": "content", "hidden": turn % 2 == 0});
         let answer = tree.ask("Grep", args).await;
-        assert!(!answer.contains("secret"), "turn {turn}: {answer}");
+        assert_lacks!(answer, "secret"; "turn {turn}");
         found += u32::from(answer.contains("plain"));
     }
     drop(flip);
@@ -180,14 +173,9 @@ async fn h24_a_folder_exchanged_for_a_link_never_lets_outside_lines_in() {
 async fn what_is_refused_is_refused_with_words() {
     let tree = Tree::new(&[("a.txt", "x\n")]);
     let refused = tree.refused("Grep", json!({"pattern": r"(a)\1"})).await;
-    assert!(
-        refused
-            .model_text()
-            .contains("backreferences are not supported"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "backreferences are not supported");
     let refused = tree.refused("Grep", json!({"pattern": "(?=a)"})).await;
-    assert!(refused.model_text().contains("look-around"), "{refused}");
+    assert_contains!(refused.model_text(), "look-around");
 }
 
 #[tokio::test]
@@ -195,8 +183,8 @@ async fn h32_a_catastrophic_pattern_takes_time_in_proportion_to_the_text() {
     // A backtracking engine would not live to see the end of this line.
     let tree = Tree::new(&[("a.txt", &format!("{}b\n", "a".repeat(200_000)))]);
     let answer = tree.ask("Grep", json!({"pattern": "(a+)+$"})).await;
-    assert!(answer.starts_with("No matches"), "{answer}");
-    assert!(!answer.contains("timed out"), "{answer}");
+    assert_starts_with!(answer, "No matches");
+    assert_lacks!(answer, "timed out");
 }
 
 #[cfg(unix)]
@@ -216,10 +204,9 @@ async fn sparse_growing_and_special_files_hold_nothing_up() {
     std::os::unix::fs::symlink("/dev/zero", tree.path().join("zero")).expect("a link");
     let answer = tree.ask("Grep", json!({"pattern": "needle"})).await;
     assert_eq!(listed(&answer), ["a.txt"]);
-    assert!(
-        answer
-            .contains("1 file over max_filesize, 1 symbolic link, 1 name that is no regular file"),
-        "{answer}"
+    assert_contains!(
+        answer,
+        "1 file over max_filesize, 1 symbolic link, 1 name that is no regular file"
     );
 }
 
@@ -250,7 +237,7 @@ async fn a_file_that_grows_while_it_is_read_ends_at_the_limit() {
                         json!({"pattern": "absent", "max_filesize": 2_000_000}),
                     )
                     .await;
-                assert!(answer.starts_with("No matches"), "{answer}");
+                assert_starts_with!(answer, "No matches");
             }
         };
         std::thread::scope(|inner| {
@@ -288,10 +275,7 @@ async fn a_cancel_and_a_deadline_end_a_walk_in_its_middle() {
     let mut args = args;
     args["timeout_ms"] = json!(1);
     let answer = tree.ask("Grep", args).await;
-    assert!(
-        answer.contains("[timed out: this is what was found so far"),
-        "{answer}"
-    );
+    assert_contains!(answer, "[timed out: this is what was found so far");
 }
 
 #[tokio::test]
@@ -316,10 +300,7 @@ async fn a_long_line_that_is_cut_around_its_match_keeps_a_secret_whole_or_leaves
             .await
             .expect("an answer");
         let shown = redactor.mask(reply_text(&reply)).0.into_owned();
-        assert!(
-            shown.contains("needle") && shown.contains("[...]"),
-            "{shown}"
-        );
+        assert_contains!(shown, "needle", "[...]");
         let part = (0..secret.len() - 3)
             .map(|at| &secret[at..at + 4])
             .find(|part| shown.contains(part));

@@ -33,36 +33,24 @@ async fn a_command_answers_with_its_output_and_how_it_ended() {
     );
 
     let (text, meta) = bench.bash("echo half; exit 3").await;
-    assert!(text.starts_with("half\nExit code 3 ("), "{text}");
+    assert_starts_with!(text, "half\nExit code 3 (");
     assert_eq!(meta.exit_code, Some(3));
 
     let (text, meta) = bench.bash("no-such-program-here").await;
-    assert!(
-        text.contains("Exit code 127") && text.contains("not found"),
-        "{text}"
-    );
+    assert_contains!(text, "Exit code 127", "not found");
     assert_eq!(meta.exit_code, Some(127));
-    assert!(
-        bench
-            .bash("/etc/passwd")
-            .await
-            .0
-            .contains("could not be executed")
-    );
+    assert_contains!(bench.bash("/etc/passwd").await.0, "could not be executed");
 }
 
 #[tokio::test]
 async fn a_signal_is_named() {
     let bench = Bench::new();
     let (text, meta) = bench.bash("echo last words; kill -SEGV $$").await;
-    assert!(text.starts_with("last words\nKilled by SIGSEGV"), "{text}");
+    assert_starts_with!(text, "last words\nKilled by SIGSEGV");
     assert_eq!(meta.signal.as_deref(), Some("SIGSEGV"));
     assert_eq!(meta.exit_code, None);
     let (text, _) = bench.bash("bash -c 'kill -KILL $$'; exit $?").await;
-    assert!(
-        text.contains("Exit code 137") && text.contains("SIGKILL"),
-        "{text}"
-    );
+    assert_contains!(text, "Exit code 137", "SIGKILL");
 }
 
 #[tokio::test]
@@ -113,19 +101,15 @@ async fn alone_a_hundred_megabytes() {
     let before = peak_kib();
     let (text, meta) = bench.bash("seq 1 14000000").await;
     let grown = peak_kib().saturating_sub(before);
-    assert!(text.starts_with("1\n2\n3\n"), "{}", &text[..40]);
-    assert!(
-        text.ends_with("\n13999999\n14000000"),
-        "{}",
-        &text[text.len() - 40..]
-    );
+    assert_starts_with!(text, "1\n2\n3\n");
+    assert_ends_with!(text, "\n13999999\n14000000");
     assert!(text.len() <= 30_000);
     assert!(
         meta.truncated && meta.omitted_bytes > Some(100_000_000),
         "{meta:?}"
     );
     let handle = meta.handle.expect("a handle");
-    assert!(text.contains(&handle), "the marker names it");
+    assert_contains!(text, &handle; "the marker names it");
     assert!(grown < 64 * 1024, "the peak grew by {grown} KiB");
     let kept = std::fs::metadata(bench.outputs.path().join(handle))
         .expect("the kept output")
@@ -143,7 +127,7 @@ async fn something_that_prints_for_ever_does_not_delay_the_answer() {
         meta.output_incomplete && meta.exit_code == Some(4),
         "{meta:?}"
     );
-    assert!(text.contains("Still running: yes (pid "), "{text}");
+    assert_contains!(text, "Still running: yes (pid ");
     bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
 }
 
@@ -177,14 +161,11 @@ async fn nul_bytes_are_left_out_and_told() {
         "[2.8 MB of NUL bytes left out]"
     );
     let failed = bench.bash("head -c 70000 /dev/zero; exit 3").await.0;
-    assert!(
-        failed.starts_with("[68 KB of NUL bytes left out]\nExit code 3 ("),
-        "{failed}"
-    );
+    assert_starts_with!(failed, "[68 KB of NUL bytes left out]\nExit code 3 (");
     let raw = bench
         .text("Bash", json!({"command": r"printf '\0\0'", "raw": true}))
         .await;
-    assert!(!raw.contains("left out"), "{raw:?}");
+    assert_lacks!(raw, "left out");
 }
 
 #[tokio::test]
@@ -197,14 +178,8 @@ async fn binary_data_is_one_line_and_kept() {
         .strip_prefix("begun\n[")
         .and_then(|rest| rest.split_once("]\n"))
         .expect(&text);
-    assert!(
-        first.contains(", 4.7 MB, not shown; its first bytes: "),
-        "{text}"
-    );
-    assert!(
-        rest.ends_with("1\n2\n3\n4\n5\n6\n7\n8\n9\nthe end"),
-        "{text}"
-    );
+    assert_contains!(first, ", 4.7 MB, not shown; its first bytes: "; "{text}");
+    assert_ends_with!(rest, "1\n2\n3\n4\n5\n6\n7\n8\n9\nthe end"; "{text}");
     assert!(
         meta.omitted_bytes > Some(4_900_000) && meta.truncated,
         "{meta:?}"
@@ -217,7 +192,7 @@ async fn binary_data_is_one_line_and_kept() {
     let end = bench
         .text("ReadOutput", json!({"handle": handle, "tail": 3}))
         .await;
-    assert!(end.contains("the end"), "{end}");
+    assert_contains!(end, "the end");
 }
 
 #[tokio::test]
@@ -225,8 +200,8 @@ async fn letters_at_the_end_of_a_piece_of_binary_data_end_it_only_if_no_more_fol
     let bench = Bench::new();
     let command = r"{ printf '\211'; head -c 3999 /dev/urandom; printf '\001abcd\n'; } > part; cat part; sleep 0.3; cat part";
     let (text, _) = bench.bash(command).await;
-    assert!(text.contains(", 7.8 KB, not shown; "), "{text}");
-    assert!(text.ends_with("]\nabcd"), "{text}");
+    assert_contains!(text, ", 7.8 KB, not shown; ");
+    assert_ends_with!(text, "]\nabcd");
     assert_eq!(text.matches("not shown").count(), 1, "{text}");
 }
 
@@ -235,11 +210,9 @@ async fn a_binary_file_is_told_by_its_kind_size_and_first_bytes() {
     let bench = Bench::new();
     let command = r"{ printf '\211PNG\r\n\032\n'; head -c 300 /dev/urandom; } > p.png; cat p.png";
     let (text, _) = bench.bash(command).await;
-    assert!(
-        text.starts_with(
-            "[a PNG image, 308 bytes, not shown; its first bytes: 89 50 4e 47 0d 0a 1a 0a "
-        ),
-        "{text}"
+    assert_starts_with!(
+        text,
+        "[a PNG image, 308 bytes, not shown; its first bytes: 89 50 4e 47 0d 0a 1a 0a "
     );
     assert_eq!(text.lines().count(), 1, "{text}");
 }
@@ -252,7 +225,7 @@ async fn escapes_go_unless_they_are_asked_for() {
     let raw = bench
         .text("Bash", json!({"command": command, "raw": true}))
         .await;
-    assert!(raw.contains("\u{1b}[31m"), "{raw:?}");
+    assert_contains!(raw, "\u{1b}[31m");
 }
 #[tokio::test]
 async fn run_command_takes_a_line_or_a_program_with_its_arguments() {
@@ -275,10 +248,7 @@ async fn run_command_takes_a_line_or_a_program_with_its_arguments() {
         .await
         .expect("it ran");
     assert_eq!(reply.meta.exit_code, Some(1));
-    assert!(
-        tools::reply_text(&reply).starts_with("Exit code 1"),
-        "{reply:?}"
-    );
+    assert_starts_with!(tools::reply_text(&reply), "Exit code 1");
     let refused = bench
         .call(
             "run_command",
@@ -293,6 +263,6 @@ async fn run_command_takes_a_line_or_a_program_with_its_arguments() {
             json!({"command": format!("sleep 60 & {}; echo $!", once_it_is("sleep"))}),
         )
         .await;
-    assert!(left.contains("Ended with the command: sleep 60"), "{left}");
+    assert_contains!(left, "Ended with the command: sleep 60");
     assert!(!is_there(left.lines().next().expect("a pid")));
 }

@@ -10,19 +10,13 @@ async fn what_holds_the_output_is_named_kept_and_ended() {
     let (text, meta) = bench
         .bash(&format!("sleep 60 & {}; echo hi", once_it_is("sleep")))
         .await;
-    assert!(text.starts_with("hi\n"), "{text}");
-    assert!(
-        text.contains("Still running: sleep 60 (pid ") && text.contains("shell sh_1"),
-        "{text}"
-    );
+    assert_starts_with!(text, "hi\n");
+    assert_contains!(text, "Still running: sleep 60 (pid ", "shell sh_1");
     assert!(meta.output_incomplete);
     assert_eq!(meta.exit_code, Some(0));
 
     let listed = bench.text("ShellStatus", json!({})).await;
-    assert!(
-        listed.contains("sh_1") && listed.contains("still running: sleep 60"),
-        "{listed}"
-    );
+    assert_contains!(listed, "sh_1", "still running: sleep 60");
     let pid = text
         .split("(pid ")
         .nth(1)
@@ -33,10 +27,10 @@ async fn what_holds_the_output_is_named_kept_and_ended() {
 
     let kill = json!({"shell_id": "sh_1", "grace_ms": 30_000});
     let killed = bench.text("KillShell", kill).await;
-    assert!(killed.contains("stopped with SIGTERM"), "{killed}");
+    assert_contains!(killed, "stopped with SIGTERM");
     assert!(!is_there(&pid));
     let again = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
-    assert!(again.contains("had ended already"), "{again}");
+    assert_contains!(again, "had ended already");
 }
 
 #[tokio::test]
@@ -49,12 +43,12 @@ async fn the_last_words_of_what_was_left_behind_are_in_the_answer_that_ends_it()
             "({words}) & until [ -e ready ]; do sleep 0.01; done; echo hi"
         ))
         .await;
-    assert!(text.contains("shell sh_1"), "{text}");
+    assert_contains!(text, "shell sh_1");
     let kill = json!({"shell_id": "sh_1", "grace_ms": 30_000});
     let killed = bench.text("KillShell", kill).await;
-    assert!(killed.ends_with("bye"), "{killed}");
+    assert_ends_with!(killed, "bye");
     let again = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
-    assert!(again.contains("had ended already"), "{again}");
+    assert_contains!(again, "had ended already");
 }
 
 #[tokio::test]
@@ -66,7 +60,7 @@ async fn what_goes_on_quietly_is_named_too() {
             once_it_is("sleep")
         ))
         .await;
-    assert!(text.contains("Still running: sleep 60 (pid "), "{text}");
+    assert_contains!(text, "Still running: sleep 60 (pid ");
     assert!(!meta.output_incomplete, "all of the output is there");
     bench
         .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
@@ -83,23 +77,18 @@ async fn a_shell_in_the_background_is_followed_to_its_end() {
     );
     let start = json!({"command": command, "run_in_background": true, "description": "A test"});
     let begun = bench.text("Bash", start.clone()).await;
-    assert!(
-        begun.starts_with("Shell sh_1 (pid ") && begun.contains(") running"),
-        "{begun}"
-    );
+    assert_starts_with!(begun, "Shell sh_1 (pid ");
+    assert_contains!(begun, ") running");
     let (_, mut stream) = checkpoint.line().await;
 
     let one = json!({"shell_id": "sh_1", "pattern": "^one"});
     let seen = bench.shows(one, "\none\n").await;
-    assert!(
-        seen.contains("running for") && seen.contains("A test"),
-        "{seen}"
-    );
+    assert_contains!(seen, "running for", "A test");
     let cursor = cursor(&seen);
     let nothing = bench
         .text("ShellStatus", json!({"shell_id": "sh_1", "since": cursor}))
         .await;
-    assert!(nothing.contains("(nothing new was printed)"), "{nothing}");
+    assert_contains!(nothing, "(nothing new was printed)");
 
     let waiting = bench.call(
         "ShellStatus",
@@ -109,34 +98,24 @@ async fn a_shell_in_the_background_is_followed_to_its_end() {
         stream.write_all(b"word\n").await.expect("written");
     });
     let new = new.expect("new output");
-    assert!(
-        tools::reply_text(&new).contains("got word\n")
-            && !tools::reply_text(&new).contains("\none\n"),
-        "{new:?}"
-    );
+    assert_contains!(tools::reply_text(&new), "got word\n");
+    assert_lacks!(tools::reply_text(&new), "\none\n");
 
     bench
         .shows(json!({"shell_id": "sh_1"}), "exit code 5")
         .await;
-    assert!(
-        bench
-            .text("KillShell", json!({"shell_id": "sh_1"}))
-            .await
-            .contains("had ended already: exit code 5")
+    assert_contains!(
+        bench.text("KillShell", json!({"shell_id": "sh_1"})).await,
+        "had ended already: exit code 5"
     );
-    assert!(
-        bench
-            .text("ShellStatus", json!({}))
-            .await
-            .contains("exit code 5")
-    );
+    assert_contains!(bench.text("ShellStatus", json!({})).await, "exit code 5");
 
     let missing = bench
         .call("KillShell", json!({"shell_id": "sh_9"}))
         .await
         .expect_err("no such shell");
     assert_eq!(missing.stable_code(), ErrorCode::NotFound);
-    assert!(missing.model_text().contains("sh_1"), "{missing}");
+    assert_contains!(missing.model_text(), "sh_1");
 }
 
 #[tokio::test]
@@ -144,12 +123,10 @@ async fn a_second_shell_with_the_same_command_is_pointed_out() {
     let bench = Bench::new();
     let start = json!({"command": "sleep 60", "run_in_background": true});
     let first = bench.text("Bash", start.clone()).await;
-    assert!(!first.contains("already"), "{first}");
+    assert_lacks!(first, "already");
     let second = bench.text("Bash", start).await;
-    assert!(
-        second.starts_with("Shell sh_2") && second.contains("as shell sh_1"),
-        "{second}"
-    );
+    assert_starts_with!(second, "Shell sh_2");
+    assert_contains!(second, "as shell sh_1");
     for id in ["sh_1", "sh_2"] {
         bench
             .text("KillShell", json!({"shell_id": id, "signal": "INT"}))
@@ -166,11 +143,8 @@ async fn a_short_shell_in_the_background_is_reported_whole() {
             json!({"command": "echo quick; exit 2", "background": true, "yield_ms": 60_000}),
         )
         .await;
-    assert!(
-        text.starts_with("Shell sh_1 (pid ")
-            && text.contains("has ended already\nquick\nExit code 2"),
-        "{text}"
-    );
+    assert_starts_with!(text, "Shell sh_1 (pid ");
+    assert_contains!(text, "has ended already\nquick\nExit code 2");
 }
 
 #[tokio::test]
@@ -234,19 +208,19 @@ async fn what_may_become_a_secret_is_shown_while_it_is_short_and_then_said_to_be
     let (_, mut stream) = checkpoint.line().await;
     let prompt = json!({"shell_id": "sh_1", "pattern": "promp"});
     let shown = bench.shows(prompt, "\nprompt\n").await;
-    assert!(!shown.contains("held back"), "{shown}");
+    assert_lacks!(shown, "held back");
 
     stream.write_all(b"\n").await.expect("written");
     let next = json!({"shell_id": "sh_1", "since": cursor(&shown)});
     let held = bench
         .shows(next, "\npromp\n(then 5 characters, held back ")
         .await;
-    assert!(!held.contains("t0p"), "{held}");
+    assert_lacks!(held, "t0p");
 
     stream.write_all(b"\n").await.expect("written");
     let next = json!({"shell_id": "sh_1", "since": cursor(&held), "pattern": "^promp."});
     let masked = bench.shows(next, &format!("\npromp{MASK}\n")).await;
-    assert!(!masked.contains("held back"), "{masked}");
+    assert_lacks!(masked, "held back");
 }
 
 #[tokio::test]
@@ -267,14 +241,11 @@ async fn an_escape_sequence_after_a_prompt_is_not_held_back() {
     let (_, mut stream) = checkpoint.line().await;
     let prompt = json!({"shell_id": "sh_1", "pattern": r"\$"});
     let shown = bench.shows(prompt, "\n$ \n").await;
-    assert!(!shown.contains("held back"), "{shown}");
+    assert_lacks!(shown, "held back");
 
     stream.write_all(b"\n").await.expect("written");
     let end = json!({"shell_id": "sh_1"});
     let whole = bench.shows(end, "exit code 0").await;
-    assert!(!whole.contains("business"), "{whole}");
-    assert!(
-        whole.contains(&format!("$ {MASK}")),
-        "a value behind the sequence is masked: {whole}"
-    );
+    assert_lacks!(whole, "business");
+    assert_contains!(whole, &format!("$ {MASK}"); "a value behind the sequence is masked");
 }

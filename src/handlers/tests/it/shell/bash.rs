@@ -78,7 +78,7 @@ async fn arguments_that_cannot_be_meant_are_refused_before_anything_runs() {
     ] {
         let refused = bench.call("Bash", args).await.expect_err(words);
         assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
-        assert!(refused.model_text().contains(words), "{words}: {refused}");
+        assert_contains!(refused.model_text(), words);
     }
     assert!(!bench.workspace.path().join("ran").exists());
 }
@@ -105,10 +105,7 @@ async fn entries_that_would_change_what_runs_are_refused_by_name() {
         let args = json!({"command": "touch ran", "env": {name: "x"}});
         let refused = bench.call("Bash", args).await.expect_err(name);
         assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
-        assert!(
-            refused.model_text().contains(name) && refused.model_text().contains("Nothing was run"),
-            "{refused}"
-        );
+        assert_contains!(refused.model_text(), name, "Nothing was run");
     }
     for (name, value) in [
         ("BASH_FUNC_ls%%", "() { touch ran; }"),
@@ -131,7 +128,7 @@ async fn a_link_out_of_the_workspace_is_no_folder_to_run_in() {
         .await
         .expect_err("outside");
     assert_eq!(refused.stable_code(), ErrorCode::OutsideWorkspace);
-    assert!(refused.model_text().contains("/tmp"), "{refused}");
+    assert_contains!(refused.model_text(), "/tmp");
 }
 
 #[tokio::test]
@@ -171,10 +168,8 @@ async fn whoever_reads_finds_the_end_of_the_input() {
     let (text, _) = bench
         .bash("test -t 0 || echo none; tty; : < /dev/tty")
         .await;
-    assert!(
-        text.starts_with("none\nnot a tty\n") && text.contains("/dev/tty"),
-        "{text}"
-    );
+    assert_starts_with!(text, "none\nnot a tty\n");
+    assert_contains!(text, "/dev/tty");
 }
 
 #[tokio::test]
@@ -185,10 +180,8 @@ async fn a_purpose_is_one_short_line_in_the_list() {
     bench.text("Bash", start).await;
     let listed = bench.text("ShellStatus", json!({})).await;
     assert_eq!(listed.lines().count(), 1, "{listed}");
-    assert!(
-        listed.contains("(first second long long") && listed.ends_with("…)"),
-        "{listed}"
-    );
+    assert_contains!(listed, "(first second long long");
+    assert_ends_with!(listed, "…)");
 }
 
 #[tokio::test]
@@ -199,15 +192,8 @@ async fn a_tiny_timeout_is_said_to_be_in_milliseconds() {
         .await
         .expect_err("too long");
     assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
-    assert!(
-        stopped.model_text().contains("in milliseconds")
-            && stopped.model_text().contains("run_in_background"),
-        "{stopped}"
-    );
-    assert!(
-        stopped.model_text().contains("Nothing had been printed."),
-        "{stopped}"
-    );
+    assert_contains!(stopped.model_text(), "in milliseconds", "run_in_background");
+    assert_contains!(stopped.model_text(), "Nothing had been printed.");
 }
 
 #[tokio::test]
@@ -225,24 +211,16 @@ async fn a_command_that_takes_longer_than_wanted_goes_on_as_a_shell() {
     let (reply, (_, mut stream)) = tokio::join!(call, checkpoint.line());
     let reply = reply.expect("it is no error");
     let text = tools::reply_text(&reply);
-    assert!(text.contains("Still running after "), "{text}");
-    assert!(
-        text.contains("now as shell sh_1 (pid ") && text.contains("without a time limit"),
-        "{text}"
-    );
-    assert!(
-        text.contains("[ShellStatus since=") && !text.contains("WriteShell"),
-        "{text}"
-    );
+    assert_contains!(text, "Still running after ");
+    assert_contains!(text, "now as shell sh_1 (pid ", "without a time limit");
+    assert_contains!(text, "[ShellStatus since=");
+    assert_lacks!(text, "WriteShell");
     assert_eq!(reply.meta.exit_code, None);
     assert!(reply.meta.handle.is_some());
     let late = bench
         .text("ShellStatus", json!({"shell_id": "sh_1", "wait_ms": 1_000}))
         .await;
-    assert!(
-        late.contains("running for") && late.contains("A test"),
-        "{late}"
-    );
+    assert_contains!(late, "running for", "A test");
     stream.write_all(b"word\n").await.expect("written");
     let end = json!({"shell_id": "sh_1", "since": 6, "pattern": "^got"});
     bench.shows(end, "got word\n").await;
@@ -256,10 +234,7 @@ async fn a_command_that_is_quick_enough_answers_as_ever() {
     let bench = Bench::new();
     let args = json!({"command": "echo done; exit 2", "yield_ms": 60_000});
     let reply = bench.call("Bash", args).await.expect("an answer");
-    assert!(
-        tools::reply_text(&reply).starts_with("done\nExit code 2 ("),
-        "{reply:?}"
-    );
+    assert_starts_with!(tools::reply_text(&reply), "done\nExit code 2 (");
     assert_eq!(
         bench.text("ShellStatus", json!({})).await,
         "There are no background shells."
@@ -306,10 +281,7 @@ async fn a_shell_in_the_background_says_how_to_go_on_with_it() {
     .await;
     let tty = json!({"command": "sleep 60", "run_in_background": true, "tty": true});
     let text = bench.text("Bash", tty).await;
-    assert!(
-        text.contains("WriteShell types into it; KillShell ends it]"),
-        "{text}"
-    );
+    assert_contains!(text, "WriteShell types into it; KillShell ends it]");
 }
 
 #[tokio::test]
@@ -323,11 +295,9 @@ async fn a_terminal_is_one_for_the_program_and_its_output_is_clean() {
         .await
         .expect("an answer");
     let text = tools::reply_text(&reply);
-    assert!(
-        text.starts_with(
-            "all three\nxterm-256color\n40 120\nred\n100%\nto /dev/tty\n1\nExit code 3 ("
-        ),
-        "{text}"
+    assert_starts_with!(
+        text,
+        "all three\nxterm-256color\n40 120\nred\n100%\nto /dev/tty\n1\nExit code 3 ("
     );
     let args = json!({"command": "stty size", "pty": true, "cols": "80", "rows": 24});
     assert_eq!(bench.text("Bash", args).await, "24 80");
@@ -358,11 +328,8 @@ async fn the_last_words_of_a_command_on_a_terminal_are_never_lost() {
             json!({"command": "seq 1 20000; echo end", "tty": true}),
         )
         .await;
-    assert!(
-        long.starts_with("1\n2\n") && long.ends_with("\n20000\nend"),
-        "{}",
-        long.len()
-    );
+    assert_starts_with!(long, "1\n2\n");
+    assert_ends_with!(long, "\n20000\nend");
 }
 
 #[tokio::test]
@@ -378,7 +345,7 @@ async fn a_command_on_a_terminal_is_stopped_with_its_jobs() {
     let (_, (pid, _)) = tokio::join!(bench.text("Bash", start), checkpoint.line());
     assert!(is_there(&pid));
     let killed = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
-    assert!(killed.contains("stopped with SIG"), "{killed}");
+    assert_contains!(killed, "stopped with SIG");
     assert!(!is_there(&pid));
     let stopped = bench
         .call(

@@ -38,7 +38,7 @@ async fn a_shell_that_has_ended_holds_no_room() {
     let page = bench
         .text("ReadOutput", json!({"handle": handle, "offset": 100_000}))
         .await;
-    assert!(page.contains("100000\t100000\n"), "{page}");
+    assert_contains!(page, "100000\t100000\n");
 }
 
 #[tokio::test]
@@ -68,10 +68,8 @@ async fn an_output_of_which_nothing_is_kept_names_no_handle_and_says_why() {
     );
     let reply = within(call).await.expect("it ran");
     let text = tools::reply_text(&reply);
-    assert!(
-        text.contains(" omitted]\n") && !text.contains("ReadOutput"),
-        "{text}"
-    );
+    assert_contains!(text, " omitted]\n");
+    assert_lacks!(text, "ReadOutput");
     assert!(
         reply.meta.truncated && reply.meta.handle.is_none(),
         "{:?}",
@@ -80,20 +78,14 @@ async fn an_output_of_which_nothing_is_kept_names_no_handle_and_says_why() {
     let [warning] = &*reply.meta.warnings else {
         panic!("{:?}", reply.meta.warnings)
     };
-    assert!(
-        warning.starts_with("Nothing of the output is kept") && warning.contains("running"),
-        "{warning}"
-    );
+    assert_starts_with!(warning, "Nothing of the output is kept");
+    assert_contains!(warning, "running");
 
     let refused =
         |handle: OutputHandle| bench.call("ReadOutput", json!({"handle": handle.as_str()}));
     let error = refused(handle.clone()).await.expect_err("nothing is kept");
     assert_eq!(error.stable_code(), ErrorCode::NotFound);
-    assert!(
-        error.model_text().contains("Nothing of the output out_")
-            && error.model_text().contains("running"),
-        "{error}"
-    );
+    assert_contains!(error.model_text(), "Nothing of the output out_", "running");
     assert!(
         !bench.outputs.path().join(handle.as_str()).exists(),
         "an empty file would look like an output"

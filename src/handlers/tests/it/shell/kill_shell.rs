@@ -27,12 +27,9 @@ async fn the_signal_is_the_one_that_was_asked_for() {
             json!({"id": "sh_1", "signal": "SIGINT", "grace_ms": 30_000}),
         )
         .await;
-    assert!(
-        killed.contains("stopped with SIGINT") && killed.contains("\ninterrupted"),
-        "{killed}"
-    );
+    assert_contains!(killed, "stopped with SIGINT", "\ninterrupted");
     let again = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
-    assert!(again.contains("had ended already: exit code 4"), "{again}");
+    assert_contains!(again, "had ended already: exit code 4");
 }
 
 #[tokio::test]
@@ -46,10 +43,7 @@ async fn what_ignores_the_signal_is_killed_after_the_grace() {
     let killed = bench
         .text("KillShell", json!({"shell_id": "sh_1", "grace_ms": 100}))
         .await;
-    assert!(
-        killed.contains("stopped with SIGKILL") && killed.contains("\nready"),
-        "{killed}"
-    );
+    assert_contains!(killed, "stopped with SIGKILL", "\nready");
 }
 
 #[tokio::test]
@@ -60,10 +54,7 @@ async fn a_shell_that_was_never_there_and_a_signal_that_stops_nothing_are_refuse
         .await
         .expect_err("no shell");
     assert_eq!(none.stable_code(), ErrorCode::NotFound);
-    assert!(
-        none.model_text().contains("There are no background shells"),
-        "{none}"
-    );
+    assert_contains!(none.model_text(), "There are no background shells");
     begin(&bench, "echo ready; sleep 600").await;
     let refused = bench
         .call("KillShell", json!({"shell_id": "sh_1", "signal": "STOP"}))
@@ -72,13 +63,7 @@ async fn a_shell_that_was_never_there_and_a_signal_that_stops_nothing_are_refuse
         refused.expect_err("no such signal").stable_code(),
         ErrorCode::InvalidArgs
     );
-    assert!(
-        bench
-            .text("ShellStatus", json!({}))
-            .await
-            .contains("running for"),
-        "it goes on"
-    );
+    assert_contains!(bench.text("ShellStatus", json!({})).await, "running for"; "it goes on");
     bench
         .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
         .await;

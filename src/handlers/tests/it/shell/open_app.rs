@@ -83,10 +83,8 @@ async fn an_application_starts_in_the_folder_that_is_named() {
         bench.text("OpenApp", json!({"app": "marker", "cwd": "sub"})),
         checkpoint.line()
     );
-    assert!(
-        text.contains("marker") && told.ends_with("/sub"),
-        "{text} {told}"
-    );
+    assert_contains!(text, "marker");
+    assert_ends_with!(told, "/sub");
     for (folder, code) in [
         ("missing", ErrorCode::NotFound),
         ("/", ErrorCode::OutsideWorkspace),
@@ -122,14 +120,11 @@ async fn one_that_fails_at_once_is_an_error_and_a_missing_display_is_named() {
         .await
         .expect_err("it failed");
     assert_eq!(failed.stable_code(), ErrorCode::Io);
-    assert!(
-        failed.model_text().contains("exit code 3") && failed.model_text().contains("no display"),
-        "{failed}"
-    );
+    assert_contains!(failed.model_text(), "exit code 3", "no display");
     assert!(meta_of(failed).may_have_run);
     script(programs.path(), "quiet", "exit 0");
     let text = bench.text("OpenApp", json!({"app": "quiet"})).await;
-    assert!(text.contains("There is no display here"), "{text}");
+    assert_contains!(text, "There is no display here");
 }
 
 #[tokio::test]
@@ -152,7 +147,7 @@ async fn a_file_is_opened_by_the_desktops_choice() {
         std::fs::read_to_string(bench.workspace.path().join("opened")).expect("it was asked");
     assert_eq!(opened, format!("1:{}\n", file.display()));
     let by_path = bench.text("OpenApp", json!({"app": "./report.txt"})).await;
-    assert!(by_path.contains("xdg-open"), "{by_path}");
+    assert_contains!(by_path, "xdg-open");
 
     // With arguments it was a program that was meant.
     let args = json!({"app": "report.txt", "args": ["x"]});
@@ -177,11 +172,7 @@ async fn what_is_missing_is_said_honestly() {
         .await
         .expect_err("nothing");
     assert_eq!(refused.stable_code(), ErrorCode::NotFound);
-    assert!(
-        refused.model_text().contains("no-such-app")
-            && refused.model_text().contains("Nothing was opened"),
-        "{refused}"
-    );
+    assert_contains!(refused.model_text(), "no-such-app", "Nothing was opened");
     std::fs::write(bench.workspace.path().join("report.txt"), "x").expect("a file");
     script(programs.path(), "xdg-open", "touch opened");
     let refused = bench

@@ -58,7 +58,7 @@ async fn a_server_is_listed_with_its_address_and_a_daemon_of_it_too() {
     let address = address(&bench, "sh_1").await;
     let listening = format!(", listening on {address}: ");
     let one = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
-    assert!(one.contains(&listening), "{one}");
+    assert_contains!(one, &listening);
     bench
         .text(
             "Bash",
@@ -67,20 +67,12 @@ async fn a_server_is_listed_with_its_address_and_a_daemon_of_it_too() {
         .await;
     let all = bench.text("ShellStatus", json!({})).await;
     let lines: Vec<&str> = all.lines().collect();
-    assert!(
-        lines[0].contains(&format!(", listening on {address}, in ")),
-        "{all}"
-    );
-    assert!(!lines[1].contains("listening"), "{all}");
+    assert_contains!(lines[0], &format!(", listening on {address}, in "); "{all}");
+    assert_lacks!(lines[1], "listening"; "{all}");
     for id in ["sh_1", "sh_2"] {
         bench.text("KillShell", json!({"shell_id": id})).await;
     }
-    assert!(
-        !bench
-            .text("ShellStatus", json!({}))
-            .await
-            .contains("listening")
-    );
+    assert_lacks!(bench.text("ShellStatus", json!({})).await, "listening");
 }
 
 #[tokio::test]
@@ -96,17 +88,14 @@ async fn a_command_that_finds_its_port_taken_is_told_by_whom() {
     let port = address.rsplit(':').next().expect("a port");
     let (text, meta) = bench.bash(&serve(port)).await;
     assert_ne!(meta.exit_code, Some(0), "{text}");
-    assert!(
-        text.contains(&format!("Port {port} is held by shell sh_1 (pid ")),
-        "{text}"
-    );
+    assert_contains!(text, &format!("Port {port} is held by shell sh_1 (pid "));
     let (text, _) = bench.bash("echo Address already in use: 1; exit 1").await;
-    assert!(!text.contains("is held by"), "not by one of ours: {text}");
+    assert_lacks!(text, "is held by"; "not by one of ours");
     bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
     let (text, _) = bench
         .bash(&format!(
             "echo 127.0.0.1:{port}: Address already in use; exit 1"
         ))
         .await;
-    assert!(!text.contains("is held by"), "not any more: {text}");
+    assert_lacks!(text, "is held by"; "not any more");
 }

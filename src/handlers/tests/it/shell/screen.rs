@@ -26,34 +26,22 @@ async fn a_program_that_redraws_is_shown_by_its_last_frame() {
     let command = r"echo begun; printf '\033[?1049h'; for n in 1 2 3 4 5 6 7 8 9 10 11 12; do
         printf '\033[H\033[2Jcount: %d\033[3;5Hbelow' $n; done; read -r line; printf '\033[?1049l'; echo after";
     let screen = shown(&bench, command, "count: 12").await;
-    assert!(
-        screen.contains("\nbegun\ncount: 12\n\n    below\n"),
-        "{screen}"
-    );
-    assert!(
-        !screen.contains("count: 1\n") && !screen.contains('\x1b'),
-        "{screen}"
-    );
+    assert_contains!(screen, "\nbegun\ncount: 12\n\n    below\n");
+    assert_lacks!(screen, "count: 1\n", "\x1b");
     // Nothing is new until something is drawn, and then all of the screen is.
     let since = cursor(&screen);
     let quiet = bench
         .text("ShellStatus", json!({"shell_id": "sh_1", "since": since}))
         .await;
-    assert!(quiet.contains("(nothing new was printed)"), "{quiet}");
+    assert_contains!(quiet, "(nothing new was printed)");
     let typed = bench
         .text(
             "WriteShell",
             json!({"shell_id": "sh_1", "enter": true, "wait_ms": 30_000}),
         )
         .await;
-    assert!(
-        typed.contains("exit code 0") && typed.contains("after"),
-        "{typed}"
-    );
-    assert!(
-        !typed.contains("count"),
-        "the alternate screen is left: {typed}"
-    );
+    assert_contains!(typed, "exit code 0", "after");
+    assert_lacks!(typed, "count"; "the alternate screen is left");
 }
 
 #[tokio::test]
@@ -78,7 +66,7 @@ async fn what_scrolls_off_stands_before_the_screen() {
         .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
         .await;
     let ended = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
-    assert!(ended.contains("\n30\nbar 99%"), "{ended}");
+    assert_contains!(ended, "\n30\nbar 99%");
 }
 
 #[tokio::test]
@@ -98,10 +86,8 @@ async fn a_secret_that_is_put_together_on_the_screen_is_masked() {
     let bench = Bench::masking("t0p-secret-value");
     let command = r"printf '\033[2J\033[1;9Hret-value\033[1;1Ht0p-sec\033[2;1Hready\033[1;8H-\033[1;7Hcret-value'; sleep 600";
     let screen = shown(&bench, &command.replace("t0p-sec", "t0p-se"), "ready").await;
-    assert!(
-        screen.contains(MASK) && !screen.contains("t0p-secret-value"),
-        "{screen}"
-    );
+    assert_contains!(screen, MASK);
+    assert_lacks!(screen, "t0p-secret-value");
 }
 
 #[expect(
@@ -130,13 +116,10 @@ async fn real_programs_are_shown_by_their_screens() {
         let bench = Bench::new();
         let edit = "printf 'first line\nsecond line\n' > text; vim -u NONE -N text";
         let screen = shown(&bench, edit, "second line").await;
-        assert!(screen.contains("first line\nsecond line\n~\n"), "{screen}");
+        assert_contains!(screen, "first line\nsecond line\n~\n");
         let added = json!({"shell_id": "sh_1", "text": "othird", "enter": false, "pattern": "third", "wait_ms": 30_000});
         let typed = bench.text("WriteShell", added).await;
-        assert!(
-            typed.contains("first line\nthird\nsecond line\n~\n"),
-            "{typed}"
-        );
+        assert_contains!(typed, "first line\nthird\nsecond line\n~\n");
     } else {
         eprintln!("skipped: vim is not installed");
     }
@@ -153,11 +136,9 @@ async fn the_end_of_a_screen_is_shown_though_a_secret_may_begin_there() {
     let bench = Bench::masking("6-and-more-of-it");
     let command = r"stty -echo; printf '\033[H\033[2JTotal: 126'; read -r line; printf -- '-and-more-of-it\033[2;1Hdone'; sleep 600";
     let screen = shown(&bench, command, "Total: 126").await;
-    assert!(!screen.contains("held back"), "{screen}");
+    assert_lacks!(screen, "held back");
     let typed = json!({"shell_id": "sh_1", "enter": true, "pattern": "done", "wait_ms": 30_000});
     let typed = bench.text("WriteShell", typed).await;
-    assert!(
-        typed.contains("done") && !typed.contains("-and-more"),
-        "{typed}"
-    );
+    assert_contains!(typed, "done");
+    assert_lacks!(typed, "-and-more");
 }

@@ -20,7 +20,7 @@ async fn what_cannot_be_answered_is_refused() {
             .await
             .expect_err(about_one);
         assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
-        assert!(refused.model_text().contains("shell_id"), "{refused}");
+        assert_contains!(refused.model_text(), "shell_id");
     }
     bench
         .text(
@@ -49,17 +49,11 @@ async fn the_last_lines_are_shown_and_those_before_them_counted() {
     let shown = bench
         .shows(json!({"shell_id": "sh_1"}), "exit code 0")
         .await;
-    assert!(
-        shown.contains("[150 lines before these]\n151\n") && shown.contains("\n200\n"),
-        "{shown}"
-    );
+    assert_contains!(shown, "[150 lines before these]\n151\n", "\n200\n");
     let three = bench
         .text("ShellStatus", json!({"shell_id": "sh_1", "lines": 3}))
         .await;
-    assert!(
-        three.contains("[197 lines before these]\n198\n199\n200\n"),
-        "{three}"
-    );
+    assert_contains!(three, "[197 lines before these]\n198\n199\n200\n");
 }
 
 #[tokio::test]
@@ -84,12 +78,7 @@ async fn a_cancel_ends_the_waiting_and_not_the_shell() {
         answer.expect_err("cancelled").stable_code(),
         ErrorCode::Cancelled
     );
-    assert!(
-        bench
-            .text("ShellStatus", json!({}))
-            .await
-            .contains("running for")
-    );
+    assert_contains!(bench.text("ShellStatus", json!({})).await, "running for");
     bench
         .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
         .await;
@@ -124,15 +113,13 @@ async fn the_list_begins_with_what_runs_and_shows_ten_that_have_ended() {
         "sh_5", "sh_13", "sh_12", "sh_11", "sh_10", "sh_9", "sh_8", "sh_7", "sh_6", "sh_4", "sh_3",
     ];
     assert_eq!(shown[..11], expected, "{list}");
-    assert!(
-        list.ends_with("\n[2 more have ended; ShellStatus with a shell_id still shows each]"),
-        "{list}"
+    assert_ends_with!(
+        list,
+        "\n[2 more have ended; ShellStatus with a shell_id still shows each]"
     );
-    assert!(
-        bench
-            .text("ShellStatus", json!({"shell_id": "sh_1"}))
-            .await
-            .contains("exit code 1")
+    assert_contains!(
+        bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await,
+        "exit code 1"
     );
     bench
         .text("KillShell", json!({"shell_id": "sh_5", "signal": "KILL"}))
@@ -148,23 +135,15 @@ async fn an_answer_names_a_shell_once_and_a_cursor_only_while_more_may_come() {
     let one = json!({"shell_id": "sh_1", "pattern": "^one"});
     bench.shows(one, "\none\n").await;
     let running = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
-    assert!(
-        running.ends_with("\none\n[since=4 for what comes next]"),
-        "{running}"
-    );
+    assert_ends_with!(running, "\none\n[since=4 for what comes next]");
     bench
         .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
         .await;
     let ended = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
-    assert!(
-        ended.ends_with("\none"),
-        "nothing more comes, and all was shown: {ended}"
-    );
+    assert_ends_with!(ended, "\none"; "nothing more comes, and all was shown");
     let part = bench
         .text("ShellStatus", json!({"shell_id": "sh_1", "pattern": "two"}))
         .await;
-    assert!(
-        part.contains("[ReadOutput handle=\"out_") && !part.contains("since="),
-        "{part}"
-    );
+    assert_contains!(part, "[ReadOutput handle=\"out_");
+    assert_lacks!(part, "since=");
 }

@@ -27,21 +27,16 @@ async fn a_command_runs_in_the_skills_folder_with_all_that_bash_can() {
                       "env": {"WORD": "said"}});
     let reply = bench.call("SkillBash", args).await.expect("it ran");
     let text = tools::reply_text(&reply);
-    assert!(
-        text.starts_with(&format!("{}\nin\nsaid\nExit code 3 (", folder.display())),
-        "{text}"
+    assert_starts_with!(
+        text,
+        &format!("{}\nin\nsaid\nExit code 3 (", folder.display())
     );
     assert_eq!(reply.meta.exit_code, Some(3));
 
     let args = json!({"skill": "counting", "cmd": "sleep 60", "run_in_background": true});
-    assert!(
-        bench
-            .text("SkillBash", args)
-            .await
-            .starts_with("Shell sh_1 (pid ")
-    );
+    assert_starts_with!(bench.text("SkillBash", args).await, "Shell sh_1 (pid ");
     let listed = bench.text("ShellStatus", json!({})).await;
-    assert!(listed.contains(&folder.display().to_string()), "{listed}");
+    assert_contains!(listed, &folder.display().to_string());
 }
 
 #[tokio::test]
@@ -101,20 +96,14 @@ async fn w71_a_skill_that_is_not_there_or_not_usable_is_refused() {
     };
     let unknown = run("cuonting").await;
     assert_eq!(unknown.stable_code(), ErrorCode::NotFound);
-    assert!(
-        unknown.model_text().contains("There are: counting.")
-            && !unknown.model_text().contains("resting"),
-        "{unknown}"
-    );
+    assert_contains!(unknown.model_text(), "There are: counting.");
+    assert_lacks!(unknown.model_text(), "resting");
     let disabled = run("resting").await;
     assert_eq!(disabled.stable_code(), ErrorCode::PolicyDenied);
-    assert!(disabled.model_text().contains("disabled"), "{disabled}");
+    assert_contains!(disabled.model_text(), "disabled");
     let broken = run("broken").await;
     assert_eq!(broken.stable_code(), ErrorCode::NotFound);
-    assert!(
-        broken.model_text().contains("its head cannot be read"),
-        "{broken}"
-    );
+    assert_contains!(broken.model_text(), "its head cannot be read");
     for id in ["", "../counting", "/"] {
         assert!(matches!(
             run(id).await.stable_code(),
@@ -184,7 +173,7 @@ async fn its_arguments_are_those_of_bash_and_a_skill() {
     ] {
         let refused = bench.call("SkillBash", args).await.expect_err(words);
         assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
-        assert!(refused.model_text().contains(words), "{refused}");
+        assert_contains!(refused.model_text(), words);
     }
 }
 

@@ -172,10 +172,7 @@ async fn a_shell_in_the_background_keeps_its_files_until_it_ends() {
         .mail(json!({"command": command, "run_in_background": true}))
         .await
         .expect("it runs");
-    assert!(
-        tools::reply_text(&begun).starts_with("Shell sh_1"),
-        "{begun:?}"
-    );
+    assert_starts_with!(tools::reply_text(&begun), "Shell sh_1");
     let (_, mut stream) = checkpoint.line().await;
     assert_eq!(bench.mounts().len(), 1);
     // Another command of the same skill has a folder of its own, which goes before the first one's.
@@ -192,10 +189,8 @@ async fn a_shell_in_the_background_keeps_its_files_until_it_ends() {
         stream.write_all(b"word\n").await.expect("written");
     });
     let shown = tools::reply_text(&shown.expect("shown")).to_owned();
-    assert!(
-        shown.contains(&format!("{MASK} word")) && !shown.contains(TOKEN),
-        "{shown}"
-    );
+    assert_contains!(shown, &format!("{MASK} word"));
+    assert_lacks!(shown, TOKEN);
     bench
         .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
         .await;
@@ -210,10 +205,7 @@ async fn what_a_command_leaves_running_keeps_the_files_until_it_is_ended() {
         .mail(json!({"command": command}))
         .await
         .expect("it ran");
-    assert!(
-        tools::reply_text(&reply).contains("shell sh_1"),
-        "{reply:?}"
-    );
+    assert_contains!(tools::reply_text(&reply), "shell sh_1");
     assert_eq!(bench.mounts().len(), 1);
     bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
     assert_eq!(bench.mounts().len(), 0);
@@ -237,10 +229,7 @@ async fn a_missing_secret_is_refused_in_these_words() {
         ("Missing secret for absent.", ErrorCode::PolicyDenied)
     );
     let meta = meta_of(refused);
-    assert!(
-        meta.warnings[0].contains("punie-runner secrets set absent"),
-        "{meta:?}"
-    );
+    assert_contains!(meta.warnings[0], "punie-runner secrets set absent");
     assert_eq!(bench.mounts().len(), 0);
     assert!(!bench.home.path().join("punie/skills/wanting/ran").exists());
 }
@@ -262,10 +251,7 @@ async fn no_secret_takes_the_place_of_a_variable_that_commands_are_given_or_prog
         let args = json!({"skill_id": "taking", "command": "touch ran"});
         let refused = bench.call("SkillBash", args).await.expect_err(name);
         assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
-        assert!(
-            refused.model_text().contains(name) && refused.model_text().contains("secretMounts"),
-            "{refused}"
-        );
+        assert_contains!(refused.model_text(), name, "secretMounts");
     }
     assert!(!bench.home.path().join("punie/skills/taking/ran").exists());
 }

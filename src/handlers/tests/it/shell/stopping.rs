@@ -55,12 +55,8 @@ async fn over_its_time_a_command_is_stopped_and_keeps_what_it_printed() {
         stopped.model_text().contains("begun").then_some(stopped)
     })
     .await;
-    assert!(
-        stopped.model_text().contains("SIGKILL")
-            && stopped.model_text().contains("run_in_background"),
-        "{stopped}"
-    );
-    assert!(!stopped.model_text().contains("never"), "{stopped}");
+    assert_contains!(stopped.model_text(), "SIGKILL", "run_in_background");
+    assert_lacks!(stopped.model_text(), "never");
     let pid = stopped
         .model_text()
         .lines()
@@ -118,10 +114,8 @@ async fn a_cancelled_command_is_interrupted_with_all_it_started() {
     });
     let cancelled = answer.expect_err("cancelled");
     assert_eq!(cancelled.stable_code(), ErrorCode::Cancelled);
-    assert!(
-        cancelled.model_text().starts_with("begun\n") && !cancelled.model_text().contains("never"),
-        "{cancelled}"
-    );
+    assert_starts_with!(cancelled.model_text(), "begun\n");
+    assert_lacks!(cancelled.model_text(), "never");
     for pid in pids.split(' ') {
         assert!(!is_there(pid), "{pid}");
     }

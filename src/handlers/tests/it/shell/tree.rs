@@ -79,7 +79,7 @@ async fn kill_shell_ends_daemons_by_every_trick_and_nothing_of_another_command()
     let killed = bench
         .text("KillShell", json!({"shell_id": "sh_1", "grace_ms": 500}))
         .await;
-    assert!(killed.contains("stopped with SIG"), "{killed}");
+    assert_contains!(killed, "stopped with SIG");
     assert_eq!(left(&markers), Vec::<String>::new());
     assert_eq!(left(&others), others, "another command's are not touched");
     bench
@@ -97,11 +97,9 @@ async fn a_command_over_its_time_is_ended_with_its_daemons() {
         let args = json!({"command": format!("{line} echo ready; sleep 600"), "timeout": timeout});
         let stopped = bench.call("Bash", args).await.expect_err("over its time");
         assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
-        assert!(
-            stopped
-                .model_text()
-                .contains("all its processes were stopped with SIGKILL"),
-            "{stopped}"
+        assert_contains!(
+            stopped.model_text(),
+            "all its processes were stopped with SIGKILL"
         );
         assert_eq!(left(&markers), Vec::<String>::new());
         // A slow machine may not have come so far that there was anything to find.
@@ -190,10 +188,7 @@ async fn what_a_program_leaves_behind_ends_with_its_call() {
             json!({"command": format!("{line} echo done")}),
         )
         .await;
-    assert!(
-        text.contains("done") && text.contains("Ended with the command: "),
-        "{text}"
-    );
+    assert_contains!(text, "done", "Ended with the command: ");
     assert_eq!(left(&markers), Vec::<String>::new());
 }
 
@@ -216,18 +211,15 @@ async fn a_command_that_leaves_something_running_answers_while_it_lives() {
             text.starts_with("hi\n") && meta.exit_code == Some(0),
             "{trick}: {text}"
         );
-        assert!(text.contains(&format!("(pid {pid})")), "{trick}: {text}");
-        assert!(
-            text.contains(&format!("Kept as shell sh_{id}")),
-            "{trick}: {text}"
-        );
+        assert_contains!(text, &format!("(pid {pid})"); "{trick}");
+        assert_contains!(text, &format!("Kept as shell sh_{id}"); "{trick}");
         let killed = bench
             .text(
                 "KillShell",
                 json!({"shell_id": format!("sh_{id}"), "grace_ms": 200}),
             )
             .await;
-        assert!(killed.contains("stopped with SIG"), "{trick}: {killed}");
+        assert_contains!(killed, "stopped with SIG"; "{trick}");
         assert_eq!(
             processes_with_argument(&marker),
             Vec::<u32>::new(),
@@ -255,7 +247,7 @@ async fn what_never_stays_is_ended_too() {
     let killed = bench
         .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))
         .await;
-    assert!(killed.contains("stopped with SIGKILL"), "{killed}");
+    assert_contains!(killed, "stopped with SIGKILL");
     for _ in 0..20 {
         assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
     }

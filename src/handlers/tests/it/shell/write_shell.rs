@@ -31,21 +31,15 @@ async fn what_is_typed_is_read_echoed_and_answered() {
     )
     .await;
     let answer = typed(&bench, json!({"text": "Ada"}), "^Hello").await;
-    assert!(
-        answer.starts_with("Shell sh_1 (pid ") && answer.contains("): running for "),
-        "{answer}"
-    );
-    assert!(answer.contains("\nName: Ada\nHello, Ada\n"), "{answer}");
+    assert_starts_with!(answer, "Shell sh_1 (pid ");
+    assert_contains!(answer, "): running for ", "\nName: Ada\nHello, Ada\n");
     let since = cursor(&answer);
     let later = bench
         .text("ShellStatus", json!({"shell_id": "sh_1", "since": since}))
         .await;
-    assert!(later.contains("(nothing new was printed)"), "{later}");
+    assert_contains!(later, "(nothing new was printed)");
     let ended = typed(&bench, json!({"enter": true}), "never").await;
-    assert!(
-        ended.contains("ended after") && ended.contains("exit code 0"),
-        "{ended}"
-    );
+    assert_contains!(ended, "ended after", "exit code 0");
 }
 
 #[tokio::test]
@@ -63,7 +57,7 @@ async fn keys_reach_the_program_as_at_a_keyboard() {
         "^interrupted|C?interrupted",
     )
     .await;
-    assert!(answer.contains("interrupted"), "{answer}");
+    assert_contains!(answer, "interrupted");
     typed(&bench, json!({"text": "first"}), "first").await;
     // Text and keys: no Enter between, and none after.
     let answer = typed(
@@ -72,7 +66,7 @@ async fn keys_reach_the_program_as_at_a_keyboard() {
         "^abc$",
     )
     .await;
-    assert!(answer.contains("\nabc\n"), "{answer}");
+    assert_contains!(answer, "\nabc\n");
     let answer = typed(&bench, json!({"keys": ["ctrl-d"]}), "^over").await;
     assert!(
         answer.contains("exit code 0") || answer.contains("over"),
@@ -87,9 +81,9 @@ async fn cursor_keys_are_those_that_the_program_asked_for() {
                    printf '\\033[?1l\\n'; echo again; head -c 3 | od -An -c; sleep 60";
     started(&bench, command, "ready").await;
     let answer = typed(&bench, json!({"keys": ["up"]}), "again").await;
-    assert!(answer.contains("033   O   A"), "{answer}");
+    assert_contains!(answer, "033   O   A");
     let answer = typed(&bench, json!({"keys": ["up"]}), "033").await;
-    assert!(answer.contains("033   [   A"), "{answer}");
+    assert_contains!(answer, "033   [   A");
 }
 
 #[tokio::test]
@@ -112,7 +106,7 @@ async fn a_password_prompt_is_said_to_be_one_and_shows_nothing() {
     };
     said("\nPassword: ").await;
     let answer = typed(&bench, json!({"text": "abc-typed"}), "Again").await;
-    assert!(!answer.contains("abc-typed"), "{answer}");
+    assert_lacks!(answer, "abc-typed");
     said("\nAgain: ").await;
 }
 
@@ -141,7 +135,7 @@ async fn a_command_that_waits_for_input_is_said_to() {
     })
     .await;
     let answer = typed(&bench, json!({"text": "Ada"}), "Ada").await;
-    assert!(answer.contains("Name: Ada"), "{answer}");
+    assert_contains!(answer, "Name: Ada");
     wait_for_some("it goes on", async || {
         let now = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
         (!now.contains("waits for input")).then_some(())
@@ -151,11 +145,7 @@ async fn a_command_that_waits_for_input_is_said_to() {
     // Without a terminal there is no input to wait for.
     let args = json!({"command": "read name; sleep 60", "timeout": 500});
     let stopped = bench.call("Bash", args).await.expect_err("too long");
-    assert!(
-        !stopped.model_text().contains("waiting for input"),
-        "{}",
-        stopped.model_text()
-    );
+    assert_lacks!(stopped.model_text(), "waiting for input");
 }
 
 #[tokio::test]
@@ -168,10 +158,8 @@ async fn the_echo_of_a_secret_is_masked() {
     )
     .await;
     let answer = typed(&bench, json!({"text": "t0p-secret-value"}), "got it").await;
-    assert!(
-        answer.contains(MASK) && !answer.contains("t0p-secret-value"),
-        "{answer}"
-    );
+    assert_contains!(answer, MASK);
+    assert_lacks!(answer, "t0p-secret-value");
 }
 
 #[tokio::test]
@@ -184,7 +172,7 @@ async fn what_came_before_the_typing_is_shown_when_asked_for() {
     )
     .await;
     let answer = typed(&bench, json!({"enter": true, "since": 0}), "three").await;
-    assert!(answer.contains("\none\ntwo\n\nthree\n"), "{answer}");
+    assert_contains!(answer, "\none\ntwo\n\nthree\n");
 }
 
 #[tokio::test]
@@ -202,12 +190,9 @@ async fn a_shell_that_cannot_be_typed_into_is_refused_with_a_way_out() {
         .await;
     let plain = type_in("sh_1").await.expect_err("no terminal");
     assert_eq!(plain.stable_code(), ErrorCode::InvalidArgs);
-    assert!(
-        plain.model_text().contains("tty=true") && plain.model_text().contains("run_in_background"),
-        "{plain}"
-    );
+    assert_contains!(plain.model_text(), "tty=true", "run_in_background");
     let unknown = type_in("sh_7").await.expect_err("not that one");
-    assert!(unknown.model_text().contains("sh_1"), "{unknown}");
+    assert_contains!(unknown.model_text(), "sh_1");
 
     bench
         .text(
@@ -217,7 +202,7 @@ async fn a_shell_that_cannot_be_typed_into_is_refused_with_a_way_out() {
         .await;
     let ended = type_in("sh_2").await.expect_err("it has ended");
     assert_eq!(ended.stable_code(), ErrorCode::InvalidArgs);
-    assert!(ended.model_text().contains("exit code 4"), "{ended}");
+    assert_contains!(ended.model_text(), "exit code 4");
 }
 
 #[tokio::test]
@@ -262,10 +247,10 @@ async fn arguments_that_type_nothing_or_too_much_are_refused_before_anything_is_
         call["shell_id"] = json!("sh_1");
         let refused = bench.call("WriteShell", call).await.expect_err(words);
         assert_eq!(refused.stable_code(), code, "{refused}");
-        assert!(refused.model_text().contains(words), "{refused}");
+        assert_contains!(refused.model_text(), words);
     }
     let answer = typed(&bench, json!({"text": "fine"}), "^got").await;
-    assert!(answer.contains("got fine\n"), "{answer}");
+    assert_contains!(answer, "got fine\n");
 }
 
 #[tokio::test]
@@ -287,10 +272,7 @@ async fn what_a_program_does_not_read_is_told() {
     }
     let told = told.expect("no terminal holds a megabyte");
     assert_eq!(told.stable_code(), ErrorCode::Io);
-    assert!(
-        told.model_text().contains("of 60,001 bytes were typed"),
-        "{told}"
-    );
+    assert_contains!(told.model_text(), "of 60,001 bytes were typed");
     assert!(meta_of(told).may_have_run);
 }
 
@@ -318,12 +300,9 @@ async fn a_cancel_ends_the_waiting_and_not_the_shell() {
     });
     let cancelled = answer.expect_err("cancelled");
     assert_eq!(cancelled.stable_code(), ErrorCode::Cancelled);
-    assert!(cancelled.model_text().contains("was typed"), "{cancelled}");
+    assert_contains!(cancelled.model_text(), "was typed");
     let got = std::fs::read_to_string(bench.workspace.path().join("got")).expect("it was typed");
     assert_eq!(got, "got word\n");
     let listed = bench.text("ShellStatus", json!({})).await;
-    assert!(
-        listed.contains("sh_1") && listed.contains("running for"),
-        "{listed}"
-    );
+    assert_contains!(listed, "sh_1", "running for");
 }

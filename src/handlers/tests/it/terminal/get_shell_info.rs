@@ -12,12 +12,12 @@ async fn it_tells_shell_version_platform_folder_and_path() {
             .find_map(|line| line.strip_prefix(&format!("{name}: ")));
         line.unwrap_or_else(|| panic!("{name}: {told}")).to_owned()
     };
-    assert!(value("Shell").ends_with("/bash"));
+    assert_ends_with!(value("Shell"), "/bash");
     assert!(
         value("Version").starts_with(|c: char| c.is_ascii_digit()),
         "{told}"
     );
-    assert!(value("Platform").starts_with("linux ("), "{told}");
+    assert_starts_with!(value("Platform"), "linux ("; "{told}");
     let workspace = bench
         .workspace
         .path()
@@ -25,7 +25,7 @@ async fn it_tells_shell_version_platform_folder_and_path() {
         .expect("its true name");
     assert_eq!(value("Working directory"), workspace.display().to_string());
     assert_eq!(value("PATH"), "/usr/local/bin:/usr/bin:/bin");
-    assert!(value("Login shell").starts_with('/'), "{told}");
+    assert_starts_with!(value("Login shell"), "/"; "{told}");
     let refused = call(&bench, "one", "get_shell_info", json!({"shell": "zsh"}))
         .await
         .expect_err("no arguments");

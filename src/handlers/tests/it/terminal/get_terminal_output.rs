@@ -17,10 +17,8 @@ async fn it_shows_what_was_printed_and_how_the_command_is() {
     .await;
     let (_, mut stream) = checkpoint.line().await;
     let nothing = text(&bench, "get_terminal_output", term(0)).await;
-    assert!(
-        nothing.starts_with("[running for ") && nothing.contains("nothing was printed yet"),
-        "{nothing}"
-    );
+    assert_starts_with!(nothing, "[running for ");
+    assert_contains!(nothing, "nothing was printed yet");
     step(&mut stream).await;
     // It was printed; when it is read is another matter.
     wait_for_some("the line", async || {
@@ -35,10 +33,7 @@ async fn it_shows_what_was_printed_and_how_the_command_is() {
     let over = call(&bench, "one", "get_terminal_output", term(0))
         .await
         .expect("it stays");
-    assert!(
-        tools::reply_text(&over).starts_with("one\nExit code 4 ("),
-        "{over:?}"
-    );
+    assert_starts_with!(tools::reply_text(&over), "one\nExit code 4 (");
     assert_eq!(over.meta.exit_code, Some(4));
 }
 
@@ -57,10 +52,7 @@ async fn a_success_says_so() {
     start(&bench, "echo fine").await;
     text(&bench, "wait_for_terminal_exit", term(0)).await;
     let shown = text(&bench, "get_terminal_output", term(0)).await;
-    assert!(
-        shown.starts_with("fine\n[exited with code 0 after "),
-        "{shown}"
-    );
+    assert_starts_with!(shown, "fine\n[exited with code 0 after ");
     start(&bench, "true").await;
     text(&bench, "wait_for_terminal_exit", term(1)).await;
     assert_eq!(
@@ -78,20 +70,18 @@ async fn long_output_keeps_both_ends_and_names_where_the_rest_is() {
         .await
         .expect("the output");
     let shown = tools::reply_text(&reply);
-    assert!(
-        shown.starts_with("1\n2\n") && shown.contains("\n100000\n[exited"),
-        "{shown}"
-    );
+    assert_starts_with!(shown, "1\n2\n");
+    assert_contains!(shown, "\n100000\n[exited");
     assert!(shown.chars().count() <= 30_000 && reply.meta.truncated);
     let handle = reply.meta.handle.clone().expect("a handle");
-    assert!(shown.contains(&handle));
+    assert_contains!(shown, &handle);
     let page = text(
         &bench,
         "ReadOutput",
         json!({"handle": handle, "offset": 50_000, "limit": 1}),
     )
     .await;
-    assert!(page.contains("50000"), "{page}");
+    assert_contains!(page, "50000");
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ async fn the_command_is_ended_and_its_output_stays() {
     assert_eq!(reply.meta.signal.as_deref(), Some("SIGTERM"));
     assert!(!is_there(&pid));
     let shown = text(&bench, "get_terminal_output", term(0)).await;
-    assert!(shown.starts_with("begun\nKilled by SIGTERM ("), "{shown}");
+    assert_starts_with!(shown, "begun\nKilled by SIGTERM (");
     let exit = text(&bench, "wait_for_terminal_exit", term(0)).await;
     assert_eq!(exit, "Terminal was ended by the signal SIGTERM");
     let again = text(&bench, "kill_terminal", term(0)).await;

@@ -66,16 +66,13 @@ async fn refuses_strangers(tool: &str) {
         .await
         .expect_err("there is none");
     assert_eq!(none.stable_code(), ErrorCode::NotFound);
-    assert!(none.model_text().contains("background=true"), "{none}");
+    assert_contains!(none.model_text(), "background=true");
     start(&bench, "sleep 60").await;
     let foreign = call(&bench, "two", tool, term(0))
         .await
         .expect_err("another conversation's");
     assert_eq!(foreign.stable_code(), ErrorCode::NotFound);
-    assert!(
-        !foreign.model_text().contains("term-0."),
-        "what others have is not told: {foreign}"
-    );
+    assert_lacks!(foreign.model_text(), "term-0."; "what others have is not told");
     let unknown = call(&bench, "one", tool, term(7))
         .await
         .expect_err("not that one");
@@ -89,5 +86,5 @@ async fn refuses_strangers(tool: &str) {
         .expect_err("no id");
     assert_eq!(nothing.stable_code(), ErrorCode::InvalidArgs);
     let shown = text(&bench, "get_terminal_output", term(0)).await;
-    assert!(shown.contains("[running for "), "{shown}");
+    assert_contains!(shown, "[running for ");
 }

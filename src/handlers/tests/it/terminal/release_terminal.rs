@@ -19,11 +19,7 @@ async fn what_runs_is_ended_and_the_id_forgotten() {
         .await
         .expect("released");
     assert_eq!(tools::reply_text(&reply), "Released terminal term-0");
-    assert!(
-        reply.meta.warnings[0].contains("was ended"),
-        "{:?}",
-        reply.meta
-    );
+    assert_contains!(reply.meta.warnings[0], "was ended");
     assert_eq!(reply.meta.signal.as_deref(), Some("SIGTERM"));
     assert!(!is_there(&pid));
     for tool in [
@@ -37,7 +33,7 @@ async fn what_runs_is_ended_and_the_id_forgotten() {
     }
     let handle = reply.meta.handle.expect("a handle");
     let kept = text(&bench, "ReadOutput", json!({"handle": handle})).await;
-    assert!(kept.contains("begun"), "{kept}");
+    assert_contains!(kept, "begun");
 }
 
 #[tokio::test]

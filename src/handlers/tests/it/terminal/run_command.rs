@@ -40,10 +40,7 @@ async fn the_exit_code_is_told_and_is_no_error() {
     )
     .await
     .expect("an answer");
-    assert!(
-        tools::reply_text(&reply).starts_with("half\nExit code 3 ("),
-        "{reply:?}"
-    );
+    assert_starts_with!(tools::reply_text(&reply), "half\nExit code 3 (");
     assert_eq!(reply.meta.exit_code, Some(3));
     let reply = call(
         &bench,
@@ -53,10 +50,7 @@ async fn the_exit_code_is_told_and_is_no_error() {
     )
     .await
     .expect("an answer");
-    assert!(
-        tools::reply_text(&reply).contains("Killed by SIGTERM"),
-        "{reply:?}"
-    );
+    assert_contains!(tools::reply_text(&reply), "Killed by SIGTERM");
 }
 
 #[tokio::test]
@@ -81,11 +75,7 @@ async fn what_cannot_be_started_is_an_error_that_says_why() {
             .await
             .expect_err(command);
         assert_eq!(refused.stable_code(), code, "{refused}");
-        assert!(
-            refused.model_text().contains(words)
-                && refused.model_text().contains("Nothing was run"),
-            "{refused}"
-        );
+        assert_contains!(refused.model_text(), words, "Nothing was run");
     }
 }
 
@@ -99,10 +89,8 @@ async fn what_it_leaves_running_is_ended_with_it() {
     )
     .await;
     let (pid, rest) = told.split_once('\n').expect("two lines");
-    assert!(
-        rest.starts_with("Ended with the command: ") && rest.contains(pid),
-        "{told}"
-    );
+    assert_starts_with!(rest, "Ended with the command: "; "{told}");
+    assert_contains!(rest, pid; "{told}");
     assert!(!is_there(pid));
 }
 
@@ -137,19 +125,14 @@ async fn in_the_background_it_is_named_from_term_0_on_whatever_else_runs() {
     bench.text("Bash", json!({"command": "true"})).await;
     text(&bench, "run_command", json!({"command": "true"})).await;
     let told = start(&bench, "sleep 60").await;
-    assert!(
-        told.starts_with("Terminal term-0 (pid ") && told.contains(") running\n"),
-        "{told}"
+    assert_starts_with!(told, "Terminal term-0 (pid ");
+    assert_contains!(
+        told,
+        ") running\n",
+        "wait_for_terminal_exit",
+        "release_terminal"
     );
-    assert!(
-        told.contains("wait_for_terminal_exit") && told.contains("release_terminal"),
-        "{told}"
-    );
-    assert!(
-        start(&bench, "sleep 60")
-            .await
-            .starts_with("Terminal term-1 ")
-    );
+    assert_starts_with!(start(&bench, "sleep 60").await, "Terminal term-1 ");
     let refused = call(
         &bench,
         "one",
@@ -161,11 +144,7 @@ async fn in_the_background_it_is_named_from_term_0_on_whatever_else_runs() {
         refused.expect_err("no such program").stable_code(),
         ErrorCode::NotFound
     );
-    assert!(
-        start(&bench, "sleep 60")
-            .await
-            .starts_with("Terminal term-2 ")
-    );
+    assert_starts_with!(start(&bench, "sleep 60").await, "Terminal term-2 ");
 }
 
 #[tokio::test]
@@ -175,11 +154,7 @@ async fn a_call_without_a_conversation_is_told_that_others_cannot_reach_its_term
     let cx = ToolContext::for_detached_call(RequestId::parse("alone").expect("an id"));
     let alone = tools::call_with(&bench.registry, "run_command", args.clone(), cx);
     let alone = within(alone).await.expect("it runs");
-    assert!(
-        alone.meta.warnings[0].contains("conversation of its own"),
-        "{:?}",
-        alone.meta
-    );
+    assert_contains!(alone.meta.warnings[0], "conversation of its own");
     let namesake = call(&bench, "alone", "get_terminal_output", term(0)).await;
     let refused = namesake.expect_err("a conversation that is named like the call");
     assert_eq!(refused.stable_code(), ErrorCode::NotFound);
@@ -197,11 +172,7 @@ async fn terminals_that_have_ended_make_room_and_those_that_run_do_not() {
     }
     start(&bench, "true").await;
     text(&bench, "wait_for_terminal_exit", term(99)).await;
-    assert!(
-        start(&bench, "sleep 60")
-            .await
-            .starts_with("Terminal term-100 ")
-    );
+    assert_starts_with!(start(&bench, "sleep 60").await, "Terminal term-100 ");
     let gone = call(&bench, "one", "get_terminal_output", term(99))
         .await
         .expect_err("it made room");

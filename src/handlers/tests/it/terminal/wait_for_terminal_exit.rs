@@ -36,11 +36,10 @@ async fn a_command_that_does_not_end_in_time_goes_on() {
         .await
         .expect_err("it runs");
     assert_eq!(late.stable_code(), ErrorCode::Timeout);
-    assert!(late.model_text().contains("Nothing was stopped"), "{late}");
-    assert!(
-        text(&bench, "get_terminal_output", term(0))
-            .await
-            .contains("[running for ")
+    assert_contains!(late.model_text(), "Nothing was stopped");
+    assert_contains!(
+        text(&bench, "get_terminal_output", term(0)).await,
+        "[running for "
     );
 }
 
@@ -55,10 +54,9 @@ async fn a_cancel_ends_the_waiting_only() {
         within(wait).await.expect_err("cancelled").stable_code(),
         ErrorCode::Cancelled
     );
-    assert!(
-        text(&bench, "get_terminal_output", term(0))
-            .await
-            .contains("[running for ")
+    assert_contains!(
+        text(&bench, "get_terminal_output", term(0)).await,
+        "[running for "
     );
 }
 
@@ -70,11 +68,7 @@ async fn what_a_command_left_running_is_named() {
         .await
         .expect("the end");
     assert_eq!(tools::reply_text(&reply), "Terminal exited with code 0");
-    assert!(
-        reply.meta.warnings[0].contains("left running"),
-        "{:?}",
-        reply.meta
-    );
+    assert_contains!(reply.meta.warnings[0], "left running");
     assert_eq!(
         text(&bench, "kill_terminal", term(0)).await,
         "Killed terminal term-0"
