@@ -300,7 +300,7 @@ async fn a_short_request_costs_the_device_what_the_page_says() {
         // Each request is measured alone, because a wake-up may cause one more poll after the request before.
         meter.take();
         let id = setup.ask(ask).await;
-        assert_eq!(setup.answer(&id).await.outcome, "ok");
+        setup.answer(&id).await.expect_ok();
         setup.wait_for_state(&id, RequestState::Delivered).await;
         let counts = meter.take();
         let calls: BTreeMap<_, _> = counts

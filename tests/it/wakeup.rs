@@ -48,7 +48,7 @@ async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
         let id = setup
             .ask(ToolCall::bash(&format!("echo {n} >> order")))
             .await;
-        assert_eq!(setup.answer(&id).await.outcome, "ok");
+        setup.answer(&id).await.expect_ok();
     }
     assert_eq!(setup.read("order"), "0\n1\n2\n3\n4\n");
     let long = setup
@@ -66,7 +66,7 @@ async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
     runner.logs("the wake-up socket is closed").await;
     setup.start_backend().await;
     let id = setup.ask(ToolCall::bash("echo 5 >> order")).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +78,7 @@ async fn a_session_that_another_replaces_is_opened_anew_and_listened_with() {
     let paired = setup.command(&["--json", "pair", &code]).await;
     assert_eq!(paired.code, Some(0), "{paired:?}");
     let id = setup.ask(ToolCall::bash("echo still here")).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,7 +114,7 @@ async fn a_socket_that_lies_thousands_of_times_makes_few_polls() {
     );
     // The socket still works as a signal: the runner polls for the waiting request.
     let id = setup.ask(ToolCall::bash("echo heard")).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -95,12 +95,13 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     );
     assert_eq!(editor.requests("session/request_permission").len(), 1);
 
-    let bad = setup
-        .caller
-        .call_and_wait(ToolCall::new("ide_rename", &json!({ "name": "main" })))
-        .await;
-    assert_eq!(bad.verdict(), ("error", "invalid_args"));
-    assert_contains!(bad.text(), "missing key `symbol`");
+    assert_contains!(
+        setup
+            .call_tool("ide_rename", &json!({ "name": "main" }))
+            .await
+            .expect_error("invalid_args"),
+        "missing key `symbol`"
+    );
     let questions = editor.requests("session/request_permission").len();
     assert_eq!(
         (editor.requests("_ide_rename").len(), questions),
@@ -111,9 +112,13 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     // After the turn the tool is still in the catalog, but its calls are not sent to the editor.
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     editor.answer(turn).await;
-    let late = setup.caller.call_and_wait(tool_call("ide_find")).await;
-    assert_eq!(late.verdict(), ("error", "not_found"));
-    assert_contains!(late.text(), "no editor has attached itself");
+    assert_contains!(
+        setup
+            .call(tool_call("ide_find"))
+            .await
+            .expect_error("not_found"),
+        "no editor has attached itself"
+    );
     assert_eq!(editor.requests("_ide_find").len(), 1);
     editor.close();
     assert!(editor.end().await.success());
@@ -127,10 +132,7 @@ async fn a_tool_that_the_person_refuses_does_not_reach_the_editor() {
         .attached(&discovery_capability(), &setup.setting)
         .await;
     let id = setup.ask(tool_call("ide_rename")).await;
-    assert_eq!(
-        setup.answer(&id).await.verdict(),
-        ("error", "policy_denied")
-    );
+    setup.answer(&id).await.expect_error("policy_denied");
     editor.shows(&session, &id, "failed").await;
     assert_eq!(editor.requests("_ide_rename").len(), 0);
 }
@@ -155,10 +157,11 @@ async fn an_editors_tools_go_with_it_while_the_runner_stays() {
         wait_for_some("the editor's tools to be gone", gone).await > 30,
         "the device's own tools stay"
     );
-    let late = setup.caller.call_and_wait(tool_call("ide_find")).await;
-    assert_eq!(late.verdict(), ("error", "unknown_tool"));
     assert_contains!(
-        late.text(),
+        setup
+            .call(tool_call("ide_find"))
+            .await
+            .expect_error("unknown_tool"),
         "It was offered by editor: Testedit 1.0, which has gone."
     );
 }

@@ -36,7 +36,7 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
                 .with("agentType", json!("main")),
         )
         .await;
-    assert_eq!(setup.answer(&bash).await.outcome, "ok");
+    setup.answer(&bash).await.expect_ok();
     let read = setup
         .ask(ToolCall::new("Read", &json!({ "file_path": "note.txt" })).of("talk"))
         .await;
@@ -118,7 +118,7 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
 async fn h105_verify_names_the_row_that_was_edited_and_exits_with_one() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    setup.bash("true").await;
     runner.terminate();
     runner.end().await;
     let file = audit_paths(&setup).rows;
@@ -161,7 +161,7 @@ async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
         setup.command(&["approvals", "allow", &question]).await.code,
         Some(0)
     );
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     let fields = ["event", "who", "decision", "by", "code", "rule", "detail"];
     expect_row(&setup, &id, &fields, "approval owner - - - - allow_once").await;
     expect_row(
@@ -174,10 +174,7 @@ async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
     let id = setup.ask(ToolCall::bash("true")).await;
     let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
     setup.caller.choose(&question, "reject_once").await;
-    assert_eq!(
-        setup.answer(&id).await.verdict(),
-        ("error", "policy_denied")
-    );
+    setup.answer(&id).await.expect_error("policy_denied");
     expect_row(
         &setup,
         &id,
@@ -302,7 +299,7 @@ async fn the_audit_outlives_the_journal_and_tells_of_the_gap() {
         }
     }
     let _runner = setup.run();
-    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    setup.bash("true").await;
     assert_eq!(rows_about(&setup, &id, &["event"]), ["begun", "answered"]);
     assert_eq!(verify_audit(&setup).await.0, Some(0));
 }
@@ -311,7 +308,7 @@ async fn the_audit_outlives_the_journal_and_tells_of_the_gap() {
 async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    setup.bash("true").await;
     // A runner that stops sends a last heartbeat.
     runner.stop().await;
     let health = setup.caller.health().await;
@@ -501,7 +498,7 @@ async fn safe_mode_stands_in_the_audit() {
     let setup = RunnerFixture::new().await;
     setup.configure("crashes = 0", "crashes = 1");
     let runner = setup.run();
-    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    setup.bash("true").await;
     runner.kill();
     let _runner = setup.run();
     let told = || {

@@ -116,8 +116,7 @@ async fn expect_refusal(
 ) -> CallAnswer {
     let id = setup.ask(ask).await;
     let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
-    assert_contains!(answer.text(), words);
+    assert_contains!(answer.expect_error(code), words);
     assert_eq!(setup.read("effects"), "", "nothing ran");
     let fields = ["event", "who", "decision", "code", "rule"];
     let wanted = [format!("refused caller denied {code} backend.request_key")];
@@ -149,7 +148,7 @@ async fn h97_a_request_signed_with_the_pinned_key_is_run_and_one_without_is_not(
     let read = ToolCall::new("Read", &json!({ "file_path": "a" }));
     expect_refusal(&setup, read, "policy_denied", "Read was not run").await;
     let id = setup.ask(order.signed_call(&order.sign(&KEY))).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(setup.read("effects"), "ran\n");
     let status = setup.status().await;
     assert_eq!(status["requestAuth"], "signed");
@@ -224,7 +223,7 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
     }
     let order = whole(&setup);
     let id = setup.ask(order.signed_call(&order.sign(&KEY))).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(setup.read("effects"), "ran\n");
 }
 
@@ -293,7 +292,7 @@ async fn h97_an_expired_request_is_refused_by_this_machines_clock_too() {
         ..SignedOrder::bash(&setup, EFFECT)
     };
     let id = setup.ask(lasting.signed_call(&lasting.sign(&KEY))).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -305,7 +304,7 @@ async fn h97_what_was_signed_and_run_is_not_run_again_after_its_time_when_the_jo
         ..SignedOrder::bash(&setup, EFFECT)
     };
     let id = setup.ask(order.signed_call(&order.sign(&KEY))).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     runner.terminate();
     runner.end().await;
     for entry in std::fs::read_dir(setup.setting.home.join("state")).expect("a folder") {
@@ -325,8 +324,7 @@ async fn h97_what_was_signed_and_run_is_not_run_again_after_its_time_when_the_jo
     .expect("changed");
     drop(db);
     let _runner = setup.run();
-    let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    setup.answer(&id).await.expect_error("policy_denied");
     assert_eq!(setup.read("effects"), "ran\n", "the command ran once");
 }
 
@@ -421,14 +419,7 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
             .is_some_and(|told| told == "refused denied invalid_args")
     })
     .await;
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("true"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("true").await.expect_ok();
     assert_eq!(setup.read("effects"), "");
     wait_until("the answer to the backend", || relay.posts("strayed").0 > 0).await;
     let posts = relay.calls("events:appendResult");
@@ -481,10 +472,9 @@ async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_befo
         let runner = setup.run();
         let answer = setup.answer(&id).await;
         if point == "unsigned" {
-            assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
-            assert_contains!(answer.text(), "has no signature");
+            assert_contains!(answer.expect_error("policy_denied"), "has no signature");
         } else {
-            assert_eq!(answer.outcome, "ok", "{answer:?}");
+            answer.expect_ok();
         }
         runner.terminate();
         runner.end().await;
@@ -508,7 +498,7 @@ async fn h97_a_task_that_was_begun_before_the_key_was_pinned_is_not_run_after_th
         for command in [blocks; AT_ONCE].into_iter().chain(["echo ran >> effects"]) {
             let args = json!({ "tool": "Bash", "args": { "command": command } });
             let id = setup.ask(ToolCall::new("Task", &args)).await;
-            assert_eq!(setup.answer(&id).await.outcome, "ok");
+            setup.answer(&id).await.expect_ok();
             tasks.push(format!("{id}-task"));
             wait_until("a first task to run", || setup.file("up").exists()).await;
         }

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::harness::caller::ToolCall;
 use crate::harness::process::PROGRAM;
 use crate::harness::stage::RunnerFixture;
 
@@ -29,11 +28,7 @@ async fn no_command_of_the_runners_own_is_let_in_as_an_editor_to_say_yes_to_itse
         let runner = setup.run();
         let line = as_editor(&setup.setting.home);
         for before in ["", "ulimit -x 1000; "] {
-            let text = setup
-                .caller
-                .call_and_wait(ToolCall::bash(&format!("{before}{line}")))
-                .await
-                .text();
+            let text = setup.bash(&format!("{before}{line}")).await.text();
             assert_lacks!(text, "agentCapabilities"; "confined {confined}, {before}");
         }
         let output = Command::new("/bin/bash")

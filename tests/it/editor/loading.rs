@@ -27,7 +27,7 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
     let mut first = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, _) = first.attached(&json!({}), &setup.setting).await;
     let done = setup.ask(write_call("a.txt")).await;
-    assert_eq!(setup.answer(&done).await.outcome, "ok");
+    setup.answer(&done).await.expect_ok();
     first.shows(&session, &done, "completed").await;
     first.kill();
     runner.kill();
@@ -56,7 +56,7 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
     })
     .await;
     let next = setup.ask(write_call("b.txt")).await;
-    assert_eq!(setup.answer(&next).await.outcome, "ok");
+    setup.answer(&next).await.expect_ok();
     assert_eq!(editor.requests("session/request_permission").len(), 1);
     // A prompt to attach takes over the turn, and a stop ends both.
     let turn = editor.attach(&session, "attach").await;
@@ -76,12 +76,8 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
     let status = editor.prompt(&session, "status");
     editor.answer(status).await;
     assert_contains!(editor.said(&session), "attached: no");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(write_call("c.txt"))
-            .await
-            .verdict(),
-        ("error", "policy_denied")
-    );
+    setup
+        .call(write_call("c.txt"))
+        .await
+        .expect_error("policy_denied");
 }

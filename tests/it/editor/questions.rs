@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::ToolCall;
 use crate::harness::editor::{EditorProcess, choose_option};
 use crate::harness::stage::RunnerFixture;
 
@@ -14,8 +13,10 @@ async fn ask_question(
     args: Value,
 ) -> Value {
     let before = editor.requests("session/request_permission").len();
-    let answer = setup.caller.call_and_wait(ToolCall::new(tool, &args)).await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    setup
+        .call_tool(tool, &args)
+        .await
+        .expect_error("policy_denied");
     let asked = editor.requests("session/request_permission");
     assert_eq!(asked.len(), before + 1);
     asked[before]["toolCall"].clone()

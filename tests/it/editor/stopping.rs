@@ -14,7 +14,7 @@ fn touch_call(name: &str) -> ToolCall {
 
 /// Checks that the answer tells the model to stop and not to ask again.
 fn assert_refused_for_good(answer: &CallAnswer, reason: &str) {
-    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    answer.expect_error("policy_denied");
     let text = answer.text();
     assert_contains!(
         text,
@@ -49,19 +49,12 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
     );
     editor.answer(turn).await;
     // The model makes the call again all the same, and then tries another tool.
-    assert_refused_for_good(
-        &setup.caller.call_and_wait(touch_call("new.txt")).await,
-        "stopped the turn",
-    );
+    assert_refused_for_good(&setup.call(touch_call("new.txt")).await, "stopped the turn");
     let write =
         ToolCall::new("Write", &json!({ "file_path": "new.txt", "content": "" })).of("talk");
-    assert_refused_for_good(&setup.caller.call_and_wait(write).await, "stopped the turn");
+    assert_refused_for_good(&setup.call(write).await, "stopped the turn");
     let read = ToolCall::new("Read", &json!({ "file_path": "a.txt" })).of("talk");
-    assert_eq!(
-        setup.caller.call_and_wait(read).await.outcome,
-        "ok",
-        "reading goes on"
-    );
+    assert_eq!(setup.call(read).await.outcome, "ok", "reading goes on");
     assert!(!setup.file("new.txt").exists());
     let stopped = &setup.status().await["stoppedConversations"];
     assert_eq!(
@@ -78,14 +71,7 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
     // A new turn resumes the conversation: the person is asked again.
     editor.serves(choose_option("allow_once"));
     editor.attach(&session, "attach talk").await;
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(touch_call("new.txt"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.call(touch_call("new.txt")).await.expect_ok();
     assert_eq!(editor.requests("session/request_permission").len(), 2);
     assert_eq!(setup.status().await["stoppedConversations"], json!([]));
 }
@@ -95,16 +81,10 @@ async fn a_stop_between_calls_stops_the_conversation_too_and_no_other() {
     let setup = RunnerFixture::new().await;
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
-    assert_eq!(
-        setup.caller.call_and_wait(touch_call("one")).await.outcome,
-        "ok"
-    );
+    setup.call(touch_call("one")).await.expect_ok();
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     editor.answer(turn).await;
-    assert_refused_for_good(
-        &setup.caller.call_and_wait(touch_call("two")).await,
-        "stopped the turn",
-    );
+    assert_refused_for_good(&setup.call(touch_call("two")).await, "stopped the turn");
     let stopped = &setup.status().await["stoppedConversations"];
     assert_eq!(stopped.as_array().map(Vec::len), Some(1), "{stopped}");
 }
@@ -135,16 +115,10 @@ async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_resta
         &setup.answer(&id).await,
         "Testedit 1.0 was closed before anybody answered",
     );
-    assert_refused_for_good(
-        &setup.caller.call_and_wait(touch_call("new.txt")).await,
-        "was closed",
-    );
+    assert_refused_for_good(&setup.call(touch_call("new.txt")).await, "was closed");
     runner.kill();
     let runner = setup.run();
-    assert_refused_for_good(
-        &setup.caller.call_and_wait(touch_call("new.txt")).await,
-        "was closed",
-    );
+    assert_refused_for_good(&setup.call(touch_call("new.txt")).await, "was closed");
     assert!(!setup.file("new.txt").exists());
     let listed = setup.command(&["resume"]).await;
     assert_contains!(listed.out, "`punie-runner resume talk`");
@@ -171,14 +145,10 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
     let runner = setup.run();
     runner.logs("the runner is up").await;
     let shell = json!({ "command": "sh", "tty": true, "run_in_background": true });
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("Bash", &shell).of("talk"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .call(ToolCall::new("Bash", &shell).of("talk"))
+        .await
+        .expect_ok();
     // This call waits beside the conversation's other calls, and its question is on the device's list.
     let typed = json!({ "shell_id": "sh_1", "text": "echo typed > typed\n" });
     let typed = setup
@@ -193,16 +163,13 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
     let (session, _, id) = start_turn(&setup, &mut editor).await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_refused_for_good(&setup.answer(&id).await, "stopped the turn");
-    assert_refused_for_good(
-        &setup.caller.call_and_wait(touch_call("new.txt")).await,
-        "stopped the turn",
-    );
+    assert_refused_for_good(&setup.call(touch_call("new.txt")).await, "stopped the turn");
     let listed = setup.listed_question().await;
     let allowed = setup
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
-    assert_eq!(setup.answer(&typed).await.outcome, "ok");
+    setup.answer(&typed).await.expect_ok();
     assert_eq!(setup.line("typed").await, "typed");
     assert_eq!(setup.status().await["stoppedConversations"], json!([]));
     assert!(!setup.file("new.txt").exists());
@@ -211,8 +178,5 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
         "KillShell",
         &json!({ "shell_id": "sh_1", "signal": "KILL" }),
     );
-    assert_eq!(
-        setup.caller.call_and_wait(ended.of("talk")).await.outcome,
-        "ok"
-    );
+    setup.call(ended.of("talk")).await.expect_ok();
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::ToolCall;
 use crate::harness::editor::{EditorProcess, EditorReaction};
 use crate::harness::stage::RunnerFixture;
 
@@ -31,10 +30,7 @@ async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
         editor
             .attached(&json!({ "terminal": true }), &setup.setting)
             .await;
-        let answer = setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo ran here; echo x >> ~/rc"))
-            .await;
+        let answer = setup.bash("echo ran here; echo x >> ~/rc").await;
         assert_starts_with!(answer.text(), "ran here");
         assert!(
             editor.requests("terminal/create").is_empty(),
@@ -71,10 +67,7 @@ async fn where_none_is_required_it_runs_there_and_its_result_says_none() {
     editor
         .attached(&json!({ "terminal": true }), &setup.setting)
         .await;
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo ran here"))
-        .await;
+    let answer = setup.bash("echo ran here").await;
     assert_eq!(answer.text(), "ran there");
     let meta = &answer.payload["meta"];
     assert_eq!(
@@ -83,11 +76,7 @@ async fn where_none_is_required_it_runs_there_and_its_result_says_none() {
     );
     // An editor's terminal takes no input, so a command with input runs here, confined.
     let answer = setup
-        .caller
-        .call_and_wait(ToolCall::new(
-            "Bash",
-            &json!({ "command": "cat", "stdin": "here" }),
-        ))
+        .call_tool("Bash", &json!({ "command": "cat", "stdin": "here" }))
         .await;
     assert_eq!(
         (

@@ -86,7 +86,7 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
     let id = setup
         .ask(ToolCall::new("Read", &json!({ "nothing": 1 })))
         .await;
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "invalid_args"));
+    setup.answer(&id).await.expect_error("invalid_args");
     editor.shows(&session, &id, "failed").await;
 }
 
@@ -114,7 +114,7 @@ async fn what_a_command_prints_is_shown_as_it_comes() {
         ["pending", "in_progress"]
     );
     setup.write("go", "");
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     editor.shows(&session, &id, "completed").await;
     assert!(shows("over"));
 }
@@ -243,7 +243,7 @@ async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() 
     );
     let more = ToolCall::new("Glob", &json!({ "pattern": "g*" }));
     assert_eq!(
-        setup.caller.call_and_wait(more).await.outcome,
+        setup.call(more).await.outcome,
         "ok",
         "reading needs no approval"
     );
@@ -259,7 +259,7 @@ async fn a_runner_that_an_editor_launched_goes_on_without_it_for_a_while_and_end
     setup.line("begun").await;
     editor.close();
     setup.write("go", "");
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(editor.end().await.code(), Some(0));
 }
 
@@ -293,7 +293,7 @@ async fn an_agent_that_is_told_to_stop_ends_its_turns_and_leaves_no_child() {
     assert_contains!(editor.said(&session), "The runner stops.");
     assert_eq!(editor.end().await.code(), Some(0));
     assert!(!is_alive(&pid));
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    setup.answer(&id).await.expect_error("interrupted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -32,50 +32,33 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
     runner.logs("the runner is up").await;
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.attached(&json!({}), &setup.setting).await;
-    assert_eq!(
-        setup.caller.call_and_wait(touch_call("one")).await.outcome,
-        "ok"
-    );
+    setup.call(touch_call("one")).await.expect_ok();
     editor.close();
     editor.end().await;
     let waits = setup.ask(touch_call("two")).await;
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("Read", &json!({ "file_path": "a.txt" })))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .call_tool("Read", &json!({ "file_path": "a.txt" }))
+        .await
+        .expect_ok();
     setup.listed_question().await;
     assert!(!setup.file("two").exists());
     // The caller is not asked a question that belongs to the person at the editor.
     assert!(setup.caller.questions().await.is_empty());
     await_answer(&setup, &["allow", "--conversation"]).await;
-    assert_eq!(setup.answer(&waits).await.outcome, "ok");
+    setup.answer(&waits).await.expect_ok();
     assert_eq!(
-        setup
-            .caller
-            .call_and_wait(touch_call("three"))
-            .await
-            .outcome,
+        setup.call(touch_call("three")).await.outcome,
         "ok",
         "for the rest of the conversation"
     );
     let other = setup.ask(ToolCall::bash("touch four").of("another")).await;
     await_answer(&setup, &["deny"]).await;
-    assert_eq!(
-        setup.answer(&other).await.verdict(),
-        ("error", "policy_denied")
-    );
+    setup.answer(&other).await.expect_error("policy_denied");
     runner.kill();
     let _runner = setup.run();
     let waits = setup.ask(touch_call("five")).await;
     await_answer(&setup, &["deny"]).await;
-    assert_eq!(
-        setup.answer(&waits).await.verdict(),
-        ("error", "policy_denied")
-    );
+    setup.answer(&waits).await.expect_error("policy_denied");
     assert!(!setup.file("four").exists() && !setup.file("five").exists());
     // The person leaves the decisions to the device's own policy again.
     assert_eq!(
@@ -84,10 +67,7 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
     );
     let ended = setup.command(&["resume", "--without-editor"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(
-        setup.caller.call_and_wait(touch_call("six")).await.outcome,
-        "ok"
-    );
+    setup.call(touch_call("six")).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,14 +81,10 @@ async fn a_conversation_that_was_attached_by_name_is_asked_about_and_no_other() 
     editor.attach(&session, "attach talk").await;
     editor.close();
     editor.end().await;
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("touch free").of("another"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .call(ToolCall::bash("touch free").of("another"))
+        .await
+        .expect_ok();
     let waits = setup.ask(touch_call("new.txt")).await;
     await_answer(&setup, &["deny"]).await;
     assert_eq!(setup.answer(&waits).await.outcome, "error");
@@ -117,14 +93,7 @@ async fn a_conversation_that_was_attached_by_name_is_asked_about_and_no_other() 
         .command(&["resume", "talk", "--without-editor", "--json"])
         .await;
     assert_eq!(ended.json()["changed"], true, "{ended:?}");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(touch_call("new.txt"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.call(touch_call("new.txt")).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,7 +111,7 @@ async fn a_thread_that_is_open_and_not_attached_says_what_waits_and_attaching_as
     assert!(!setup.file("new.txt").exists());
     assert!(editor.requests("session/request_permission").is_empty());
     editor.attach(&session, "attach").await;
-    assert_eq!(setup.answer(&waits).await.outcome, "ok");
+    setup.answer(&waits).await.expect_ok();
     assert_eq!(editor.requests("session/request_permission").len(), 1);
     editor.shows(&session, &waits, "completed").await;
     assert_eq!(

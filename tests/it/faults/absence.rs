@@ -56,14 +56,7 @@ async fn f23_connection_refused_backs_off_within_bounds() {
     .await;
     assert_eq!(setup.status().await["backend"]["trouble"], "unreachable");
     proxy.up();
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo after"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo after").await.expect_ok();
     wait_until("the end of the outage", || {
         setup.journal_note("backend_trouble").as_deref() == Some("")
     })
@@ -235,14 +228,7 @@ async fn f25_a_poll_in_a_black_hole_holds_up_no_heartbeat_and_no_result() {
     })
     .await;
     // The listing of open requests finds the request. Its claim, its run and its post need no poll.
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo beside it"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo beside it").await.expect_ok();
     assert_eq!(
         setup.faults.calls("events:listForDevice"),
         0,

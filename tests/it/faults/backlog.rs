@@ -69,7 +69,7 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
     });
     let _runner = setup.run_at(&relay.url);
     for id in &asked {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
     let widest = setup
         .read("width")
@@ -150,7 +150,7 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
     let runner = setup.run();
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
     for id in &asked {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
     let worked_off = peak_kb(runner.pid());
     assert!(
@@ -204,7 +204,7 @@ async fn measure_drain(replies: usize) -> f64 {
     let took = begun.elapsed().as_secs_f64();
     for id in asked.iter().step_by(replies.div_ceil(50)) {
         assert_eq!(setup.state(id), Some(RequestState::Delivered));
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
     assert_eq!(
         setup

@@ -33,7 +33,7 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
             ConnectionFault::ResetAnswering(bytes),
         );
         // The backend holds a poll from before the fault. This call ends it, so that the fault hits every later poll.
-        setup.caller.call_and_wait(ToolCall::bash("true")).await;
+        setup.bash("true").await;
         let mut asked = Vec::new();
         for n in 0..3 {
             asked.push(
@@ -53,7 +53,7 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
         }
         proxy.clear_faults();
         for id in &asked {
-            assert_eq!(setup.answer(id).await.outcome, "ok");
+            setup.answer(id).await.expect_ok();
         }
     }
     assert_eq!(setup.read("effects").lines().collect::<Vec<_>>(), expected);
@@ -92,7 +92,7 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
     proxy.poison_those_with("events:appendResult", ConnectionFault::ResetAnswering(10));
     let _runner = setup.run_at(&proxy.url);
     let id = setup.ask(ToolCall::bash("echo again >> effects")).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     wait_until("three failed posts", || {
         setup.faults.calls("events:appendResult") >= 6
     })

@@ -220,7 +220,7 @@ async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
     let life = setup.command(&["--json", "history", &late]).await.out;
     assert_eq!(answer.verdict(), ("error", "expired"), "{answer:?} {life}");
     assert_eq!(counted.0.load(Ordering::SeqCst), 0, "it was not run");
-    assert_eq!(setup.caller.call_and_wait(count_call()).await.outcome, "ok");
+    setup.call(count_call()).await.expect_ok();
     runner.stop().await;
 }
 
@@ -238,7 +238,7 @@ async fn f52_a_call_that_runs_is_over_at_its_deadline_and_not_because_of_the_sle
     wait_until("both to run", || counted.0.load(Ordering::SeqCst) == 2).await;
     // Longer than the longest time limit of a call, if sleep counted.
     ahead.pass(90 * MINUTE, &setup);
-    assert_eq!(setup.answer(&dated).await.verdict(), ("error", "timeout"));
+    setup.answer(&dated).await.expect_error("timeout");
     assert_eq!(
         setup.state(&free),
         Some(RequestState::Started),
@@ -293,7 +293,7 @@ async fn f53_a_clock_that_is_set_wrong_expires_nothing_and_forgets_nothing() {
     runner.stop().await;
     let runner = start_runner(&setup, &ahead, &counted);
     let id = setup.ask(count_call()).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     a_round(&relay).await;
     assert_eq!(setup.state(&known[0]), Some(RequestState::Delivered));
     wait_for_some("the clock skew in the health", async || {

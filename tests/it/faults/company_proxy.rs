@@ -84,7 +84,7 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
             .once(&setup, &[(name, &right), ("NO_PROXY", "elsewhere.test")])
             .await;
         assert_eq!(ended.code, Some(0), "{name}: {ended:?}");
-        assert_eq!(setup.answer(&id).await.outcome, "ok");
+        setup.answer(&id).await.expect_ok();
     }
     let tunnels = proxy.tunnels();
     assert!(
@@ -122,14 +122,7 @@ async fn calls_and_the_wake_up_socket_go_through_the_proxy_of_the_configuration(
         setup.journal_note("backend_link").as_deref() == Some("up")
     })
     .await;
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo through"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo through").await.expect_ok();
     let tunnels = proxy.tunnels();
     assert!(
         tunnels.len() >= 2 && tunnels.iter().all(|to| to == "backend.localhost:443"),

@@ -255,11 +255,7 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
         let runner = setup.run();
         for n in 0..12 {
             setup
-                .caller
-                .call_and_wait(ToolCall::bash(&format!(
-                    "echo {n}; : {}",
-                    "x".repeat(2_000)
-                )))
+                .bash(&format!("echo {n}; : {}", "x".repeat(2_000)))
                 .await;
         }
         let id = setup
@@ -281,14 +277,7 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
             ("error", "interrupted"),
             "page {page}: {answer:?}"
         );
-        assert_eq!(
-            setup
-                .caller
-                .call_and_wait(ToolCall::bash("echo on"))
-                .await
-                .outcome,
-            "ok"
-        );
+        setup.bash("echo on").await.expect_ok();
         assert_eq!(setup.read("effects"), "ran\n");
         let status = setup.command(&["status", "--json"]).await.json();
         assert_eq!(

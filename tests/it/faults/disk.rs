@@ -153,7 +153,7 @@ async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
     assert_eq!(setup.read("effects"), "");
     // The same home, writable again.
     let _runner = setup.run();
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,11 +162,7 @@ async fn f16_a_disk_that_is_full_when_a_page_comes_is_waited_for() {
         return;
     };
     let _runner = cramped.run();
-    cramped
-        .stage
-        .caller
-        .call_and_wait(ToolCall::bash("true"))
-        .await;
+    cramped.stage.bash("true").await;
     cramped.disk.fill();
     let id = cramped
         .stage
@@ -185,8 +181,8 @@ async fn f16_a_disk_that_is_full_when_a_page_comes_is_waited_for() {
         .ask(ToolCall::bash("echo later >> effects"))
         .await;
     cramped.disk.empty();
-    assert_eq!(cramped.stage.answer(&id).await.outcome, "ok");
-    assert_eq!(cramped.stage.answer(&later).await.outcome, "ok");
+    cramped.stage.answer(&id).await.expect_ok();
+    cramped.stage.answer(&later).await.expect_ok();
     assert_eq!(
         cramped.stage.read("effects").lines().count(),
         2,
@@ -203,11 +199,7 @@ async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
         return;
     };
     let _runner = cramped.run();
-    cramped
-        .stage
-        .caller
-        .call_and_wait(ToolCall::bash("true"))
-        .await;
+    cramped.stage.bash("true").await;
     let mut ballast = File::create(cramped.disk.filler_path()).expect("made");
     ballast.write_all(&vec![b'x'; 14 << 20]).expect("written");
     drop(ballast);
@@ -226,7 +218,7 @@ async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
     assert_contains!(said, "The disk is nearly full: no new call starts");
     assert_eq!(cramped.stage.read("effects"), "");
     cramped.disk.empty();
-    assert_eq!(cramped.stage.answer(&id).await.outcome, "ok");
+    cramped.stage.answer(&id).await.expect_ok();
     assert_eq!(cramped.stage.read("effects"), "ran\n");
 }
 
@@ -254,15 +246,7 @@ async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
     assert_eq!(cramped.degraded_reason().await, "[\"disk\"]");
     cramped.disk.empty();
     wait_until("a new reserve", || cramped.reserve() == DISK_RESERVE_BYTES).await;
-    assert_eq!(
-        cramped
-            .stage
-            .caller
-            .call_and_wait(ToolCall::bash("true"))
-            .await
-            .outcome,
-        "ok"
-    );
+    cramped.stage.bash("true").await.expect_ok();
     assert_eq!(cramped.stage.read("effects"), "ran\n");
     // The runner held back the audit rows for which there was no space, and writes them now.
     let rows = || {
@@ -292,12 +276,8 @@ async fn f18_output_that_fills_the_disk_is_cut_at_that_byte_and_its_command_goes
     let _runner = cramped.run();
     let command =
         "head -c 60000000 /dev/zero | tr '\\0' z; echo; echo the end of it; echo ran >> effects";
-    let answer = cramped
-        .stage
-        .caller
-        .call_and_wait(ToolCall::bash(command))
-        .await;
-    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    let answer = cramped.stage.bash(command).await;
+    answer.expect_ok();
     let text = answer.text();
     assert_contains!(text, "the end of it"; "it was not killed");
     let warnings = answer.payload["meta"]["warnings"].to_string();
@@ -336,12 +316,7 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
             refuse: Some(("journal.sqlite3-wal", nth, nth)),
             ..PowerFailure::default()
         });
-        let answer = powered
-            .stage
-            .caller
-            .call_and_wait(ToolCall::bash("echo ran >> effects"))
-            .await;
-        assert_eq!(answer.outcome, "ok", "{answer:?}");
+        powered.stage.bash("echo ran >> effects").await.expect_ok();
         let id = powered
             .stage
             .ask(ToolCall::bash("echo then >> effects; sleep 600"))
@@ -385,6 +360,6 @@ async fn f19_a_disk_that_keeps_nothing_ends_the_runner_before_anything_is_begun(
     assert_eq!(powered.stage.read("effects"), "");
     assert!(powered.stage.caller.result(&id).await.is_none());
     let _runner = powered.run(PowerFailure::default());
-    assert_eq!(powered.stage.answer(&id).await.outcome, "ok");
+    powered.stage.answer(&id).await.expect_ok();
     assert_eq!(powered.stage.read("effects"), "ran\n");
 }

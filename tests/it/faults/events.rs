@@ -17,14 +17,7 @@ async fn redeliver_events(setup: &RunnerFixture) {
         .faults
         .plan("events:listForDevice", 1, InjectedFault::Rewind);
     for _ in 0..2 {
-        assert_eq!(
-            setup
-                .caller
-                .call_and_wait(ToolCall::bash("true"))
-                .await
-                .outcome,
-            "ok"
-        );
+        setup.bash("true").await.expect_ok();
     }
 }
 
@@ -115,14 +108,14 @@ async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered()
         .faults
         .plan("events:listForDevice", 1, InjectedFault::Args(changed));
     for _ in 0..2 {
-        setup.caller.call_and_wait(ToolCall::bash("true")).await;
+        setup.bash("true").await;
     }
     runner
         .logs("a second request under a known id was not run")
         .await;
     assert_contains!(runner.log(), &id; "the log names it");
     expect_audit_row(&setup, &id, "conflict").await;
-    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    setup.bash("true").await;
     assert_eq!(setup.read("effects"), "first\n");
     assert_eq!(
         (setup.answer(&id).await.raw, relay.posts(&id)),
@@ -188,14 +181,10 @@ async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
         .plan("events:listForDevice", None, InjectedFault::Rewind);
     let _runner = setup.run();
     for n in 0..5 {
-        assert_eq!(
-            setup
-                .caller
-                .call_and_wait(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
-                .await
-                .outcome,
-            "ok"
-        );
+        setup
+            .call(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
+            .await
+            .expect_ok();
     }
     assert_eq!(setup.read("effects"), "0\n1\n2\n3\n4\n");
     // Five answers, the first page, and one poll a second besides: not thousands.
@@ -230,14 +219,7 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
     .expect("moved on");
     setup.start_backend().await;
     let runner = setup.run();
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo still there"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo still there").await.expect_ok();
     expect_log_lines(&runner, &["never-was", &id]).await;
     for id in ["never-was", &id] {
         expect_audit_row(&setup, id, "idle_cancel").await;

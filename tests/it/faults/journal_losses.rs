@@ -13,7 +13,7 @@ async fn stopped_device() -> (RunnerFixture, String) {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     let id = setup.ask(ToolCall::bash("true")).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     runner.terminate();
     runner.end().await;
     (setup, id)
@@ -26,7 +26,7 @@ fn journal_file(setup: &RunnerFixture) -> PathBuf {
 /// Starts a runner and waits until it has answered a request.
 async fn start_and_answer(setup: &RunnerFixture) -> crate::harness::process::RunningProgram {
     let runner = setup.run();
-    let answer = setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    let answer = setup.bash("true").await;
     assert_eq!(answer.outcome, "ok", "{answer:?} {}", runner.log());
     runner
 }
@@ -53,14 +53,7 @@ async fn a_start_waits_for_a_journal_that_another_process_keeps_locked_and_says_
             .await;
         holder.execute_batch("commit").expect("unlocked");
         drop(holder);
-        assert_eq!(
-            setup
-                .caller
-                .call_and_wait(ToolCall::bash("true"))
-                .await
-                .outcome,
-            "ok"
-        );
+        setup.bash("true").await.expect_ok();
         runner.terminate();
         runner.end().await;
     }
@@ -154,7 +147,7 @@ async fn a_home_that_was_put_back_from_an_older_copy_is_told() {
     copy_folder(home, &copy);
     let runner = setup.run();
     let later = setup.ask(ToolCall::bash("echo ran >> later")).await;
-    assert_eq!(setup.answer(&later).await.outcome, "ok");
+    setup.answer(&later).await.expect_ok();
     runner.terminate();
     runner.end().await;
     std::fs::remove_dir_all(home).expect("removed");

@@ -19,8 +19,8 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
     let log = logs.join("punie-runner.log");
     let read = || std::fs::read_to_string(&log).unwrap_or_default();
     let _runner = setup.run();
-    let ask = async || setup.caller.call_and_wait(ToolCall::bash("echo ran")).await;
-    assert_eq!(ask().await.outcome, "ok");
+    let ask = async || setup.bash("echo ran").await;
+    ask().await.expect_ok();
     wait_until("the answer in the log", || {
         read().contains("a call was answered")
     })
@@ -32,10 +32,10 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
     assert_lacks!(read(), "\u{1b}"; "no colours in a file");
 
     std::fs::rename(&log, logs.join("taken")).expect("renamed");
-    assert_eq!(ask().await.outcome, "ok");
+    ask().await.expect_ok();
     wait_until("a new log", || read().contains("a call was answered")).await;
     std::fs::remove_file(&log).expect("removed");
-    assert_eq!(ask().await.outcome, "ok");
+    ask().await.expect_ok();
     wait_until("a new log", || read().contains("a call was answered")).await;
     let shown = setup.command(&["logs", "-n", "1000"]).await;
     assert_eq!(shown.code, Some(0), "{shown:?}");
@@ -44,10 +44,10 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
     std::fs::remove_file(&log).expect("removed");
     std::os::unix::fs::symlink("/dev/full", &log).expect("a full disk");
     for _ in 0..3 {
-        assert_eq!(ask().await.outcome, "ok");
+        ask().await.expect_ok();
     }
     std::fs::remove_dir_all(&logs).expect("removed");
-    assert_eq!(ask().await.outcome, "ok");
+    ask().await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,14 +65,7 @@ async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
     let unknown = format!("{value}.{token}");
     let id = setup.ask(ToolCall::new(&unknown, &json!({}))).await;
     setup.answer(&id).await;
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("true"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("true").await.expect_ok();
     let file = setup.setting.home.join("logs/punie-runner.log");
     let logs = || {
         [

@@ -111,13 +111,8 @@ async fn f10_an_effect_that_had_begun_is_known_after_a_power_cut_and_not_run_aga
     );
 
     let _runner = powered.run(PowerFailure::default());
-    let answer = powered.stage.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
-    powered
-        .stage
-        .caller
-        .call_and_wait(ToolCall::bash("true"))
-        .await;
+    powered.stage.answer(&id).await.expect_error("interrupted");
+    powered.stage.bash("true").await;
     assert_eq!(powered.stage.read("effects"), "ran\n");
     powered.nothing_was_put_aside();
 }
@@ -200,15 +195,7 @@ async fn f12_a_power_cut_anywhere_in_the_making_of_the_journal_leaves_one_that_o
         "the making of a journal syncs more often than {cut} times"
     );
     let _runner = powered.run(PowerFailure::default());
-    assert_eq!(
-        powered
-            .stage
-            .caller
-            .call_and_wait(ToolCall::bash("echo fine"))
-            .await
-            .outcome,
-        "ok"
-    );
+    powered.stage.bash("echo fine").await.expect_ok();
 }
 
 #[tokio::test]
@@ -375,7 +362,7 @@ async fn cut_power(cuts: u32) {
                 "{id}: {done:?} {answer:?}"
             );
         } else {
-            assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+            answer.expect_error("interrupted");
         }
         assert!(
             powered.relay.posts(id).1 <= 1,

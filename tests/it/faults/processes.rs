@@ -120,10 +120,7 @@ async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
     let setup = RunnerFixture::new().await;
     let _runner = setup.run();
     let marker = process_marker(46);
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash(&format!("sleep {marker} & echo hi")))
-        .await;
+    let answer = setup.bash(&format!("sleep {marker} & echo hi")).await;
     // The process still holds the output when the answer arrives.
     wait_until("the process in the background", || {
         processes_with_argument(&marker).len() == 1
@@ -138,8 +135,7 @@ async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
         "{answer:?}"
     );
     let ended = setup
-        .caller
-        .call_and_wait(ToolCall::new("KillShell", &json!({ "shell_id": "sh_1" })))
+        .call_tool("KillShell", &json!({ "shell_id": "sh_1" }))
         .await;
     assert_eq!(
         (ended.outcome.as_str(), processes_with_argument(&marker)),
@@ -180,7 +176,7 @@ async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
     );
     drop(db);
     let _runner = setup.run();
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    setup.answer(&id).await.expect_error("interrupted");
     assert!(
         stranger.try_wait().expect("ours").is_none(),
         "the stranger was ended"
@@ -242,14 +238,10 @@ async fn f56_a_lock_is_free_when_its_holder_was_killed_and_a_child_of_it_lives()
     setup.line("begun").await;
     wait_until("the child", || processes_with_argument(&marker).len() == 1).await;
     let background = json!({ "command": "sleep 600", "run_in_background": true });
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("Bash", &background).of("other"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .call(ToolCall::new("Bash", &background).of("other"))
+        .await
+        .expect_ok();
     runner.kill();
     assert_eq!(
         processes_with_argument(&marker).len(),
@@ -257,7 +249,7 @@ async fn f56_a_lock_is_free_when_its_holder_was_killed_and_a_child_of_it_lives()
         "the test needs a child that lives"
     );
     assert_eq!(setup.once().await["pending"], 0);
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    setup.answer(&id).await.expect_error("interrupted");
     assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
 }
 
@@ -269,34 +261,17 @@ async fn f63_a_runner_whose_program_is_replaced_goes_on() {
     let mut command = Command::new(&program);
     command.arg("run");
     let runner = RunningProgram::launch(&setup.setting, command, &[]);
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo before"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo before").await.expect_ok();
     let other = setup.setting.logs.join("another-version");
     std::fs::write(&other, "not a program").expect("written");
     std::fs::rename(&other, &program).expect("replaced");
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("sleep 0 | cat; echo after"))
-        .await;
+    let answer = setup.bash("sleep 0 | cat; echo after").await;
     assert!(
         answer.outcome == "ok" && answer.text().contains("after"),
         "{answer:?}"
     );
     let background = json!({ "command": "echo shell", "run_in_background": true });
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("Bash", &background))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.call_tool("Bash", &background).await.expect_ok();
     runner.stop().await;
 }
 
@@ -311,11 +286,8 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
         )
     };
     let in_background = json!({"command": command("shell"), "run_in_background": true});
-    let begun = setup
-        .caller
-        .call_and_wait(ToolCall::new("Bash", &in_background))
-        .await;
-    assert_eq!(begun.outcome, "ok", "{begun:?}");
+    let begun = setup.call_tool("Bash", &in_background).await;
+    begun.expect_ok();
     let since = Instant::now();
     let bash = |name: &str, before: &str| {
         let line = format!("{before}{}", command(name));
@@ -344,7 +316,7 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
     for id in &asked {
         let answer = setup.answer(id).await;
         let text = answer.text().to_lowercase();
-        assert_eq!(answer.outcome, "ok", "{answer:?}");
+        answer.expect_ok();
         assert_contains!(text, "its end", "exit code 3"; "{answer:?}");
     }
 }

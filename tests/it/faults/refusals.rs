@@ -39,7 +39,7 @@ async fn f34_an_expired_token_is_renewed_once_by_all_that_notice() {
     });
     setup.write("go", "");
     for id in &asked {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
         setup.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
@@ -133,8 +133,8 @@ async fn f54_w78_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
             .ask(ToolCall::bash("echo late").with("deadlineMs", json!(1_000.0)))
             .await;
         setup.once().await;
-        assert_eq!(setup.answer(&fresh).await.outcome, "ok");
-        assert_eq!(setup.answer(&old).await.verdict(), ("error", "expired"));
+        setup.answer(&fresh).await.expect_ok();
+        setup.answer(&old).await.expect_error("expired");
         // One heartbeat learns the time before a deadline is judged, and one signs off. No signature was refused as
         // stale.
         assert_eq!(setup.faults.calls("devices:heartbeat") - before, 2);
@@ -220,7 +220,7 @@ async fn f34_a_session_refused_over_http_is_opened_once() {
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
     let _runner = setup.run_at(&relay.url);
-    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    setup.bash("true").await;
     let opened = relay.calls("devices:openSession").len();
     let mut refused = false;
     relay.rule(move |path, _| {

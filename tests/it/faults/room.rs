@@ -48,14 +48,7 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
         }
     }
     assert!((1..16).contains(&refused), "{refused} were refused");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo room again"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo room again").await.expect_ok();
     runner.stop().await;
 }
 
@@ -103,32 +96,16 @@ async fn f21_without_room_for_a_process_a_command_is_an_error_and_the_runner_liv
     };
     let setup = RunnerFixture::new().await;
     let runner = setup.run_after(&group.entry());
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo before"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo before").await.expect_ok();
     group.set("pids.max", "1");
     for _ in 0..3 {
-        let answer = setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo ran >> ran"))
-            .await;
-        assert_eq!(answer.verdict(), ("error", "io"), "{answer:?}");
-        assert_contains!(answer.text(), "no room for another process");
+        assert_contains!(
+            setup.bash("echo ran >> ran").await.expect_error("io"),
+            "no room for another process"
+        );
     }
     group.set("pids.max", "max");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo after"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo after").await.expect_ok();
     assert_eq!(setup.read("ran"), "");
     runner.stop().await;
 }
@@ -144,7 +121,7 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
     let runner = setup.run_after(&group.entry());
     // The input has no line end, so `tail` must hold all of it as its last line.
     let greedy = "echo begun; head -c 900M /dev/zero | tail > /dev/null";
-    let answer = setup.caller.call_and_wait(ToolCall::bash(greedy)).await;
+    let answer = setup.bash(greedy).await;
     let meta = &answer.payload["meta"];
     assert_eq!(
         (&meta["killed"], &meta["exitCode"]),
@@ -153,19 +130,9 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
     );
     assert_contains!(answer.text(), "begun", "killed: oom");
     // A command that another signal killed does not report a lack of memory.
-    let killed = setup
-        .caller
-        .call_and_wait(ToolCall::bash("kill -KILL $$"))
-        .await;
+    let killed = setup.bash("kill -KILL $$").await;
     assert_eq!(killed.payload["meta"].get("killed"), None, "{killed:?}");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo on"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo on").await.expect_ok();
     runner.stop().await;
 }
 
@@ -191,16 +158,10 @@ const SPOOL: u64 = 256 << 20;
 async fn f47_an_output_without_end_takes_no_memory_and_keeps_its_head_and_tail() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    setup
-        .caller
-        .call_and_wait(ToolCall::bash("seq 1 100000"))
-        .await;
+    setup.bash("seq 1 100000").await;
     let before = peak_memory(runner.pid());
     // More than a stored output may take, so that the test reaches the limit.
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("seq 1 32000000"))
-        .await;
+    let answer = setup.bash("seq 1 32000000").await;
     let grown = peak_memory(runner.pid()).saturating_sub(before);
     assert!(grown <= 32 << 20, "its memory grew by {grown} bytes");
     let text = answer.text();

@@ -10,23 +10,9 @@ async fn f49_a_poll_that_panics_is_one_that_failed() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run_after("export PUNIE_FAILPOINTS=poll=panic@2");
     // The backend holds the first poll until there is a request.
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("true"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("true").await.expect_ok();
     runner.logs("could not be polled").await;
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo on"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo on").await.expect_ok();
     runner.stop().await;
 }
 
@@ -103,5 +89,5 @@ async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
     assert_eq!(next.code, Some(0), "{next:?}");
     // The owner asked for the stop, so it does not count as a crash towards safe mode.
     assert_lacks!(next.log, "ended without a stop");
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    setup.answer(&id).await.expect_error("interrupted");
 }

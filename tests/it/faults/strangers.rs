@@ -72,7 +72,7 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
     );
     assert_contains!(setup.command(&["status"]).await.out, "intercepted");
     relay.rule(|_, _| CallFate::Pass);
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     setup.wait_for_state(&id, RequestState::Delivered).await;
     wait_until("the trouble to be over", || {
         setup.journal_note("backend_trouble").as_deref() == Some("")

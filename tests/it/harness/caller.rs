@@ -75,6 +75,20 @@ impl CallAnswer {
             .map_or_else(|| body.to_string(), str::to_owned)
     }
 
+    /// Fails unless the call succeeded. Returns its text.
+    #[track_caller]
+    pub fn expect_ok(&self) -> String {
+        assert_eq!(self.outcome, "ok", "{self:?}");
+        self.text()
+    }
+
+    /// Fails unless the call ended with an error of this code. Returns its text.
+    #[track_caller]
+    pub fn expect_error(&self, code: &str) -> String {
+        assert_eq!(self.verdict(), ("error", code), "{self:?}");
+        self.text()
+    }
+
     /// The outcome and, for an error, its code.
     pub fn verdict(&self) -> (&str, &str) {
         (

@@ -324,6 +324,21 @@ impl RunnerFixture {
         self.caller.answer(id).await
     }
 
+    /// Stores a call and waits for its answer.
+    pub async fn call(&self, call: ToolCall) -> CallAnswer {
+        self.caller.call_and_wait(call).await
+    }
+
+    /// Calls a tool and waits for the answer.
+    pub async fn call_tool(&self, tool: &str, args: &Value) -> CallAnswer {
+        self.call(ToolCall::new(tool, args)).await
+    }
+
+    /// Runs a command and waits for the answer.
+    pub async fn bash(&self, command: &str) -> CallAnswer {
+        self.call(ToolCall::bash(command)).await
+    }
+
     /// The path of a file in the workspace.
     pub fn file(&self, name: &str) -> PathBuf {
         self.setting.workspace.join(name)

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::compile_program;
-use crate::harness::caller::ToolCall;
 use crate::harness::process::{PROGRAM, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
@@ -263,7 +262,7 @@ async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
             .json();
         assert_eq!(status["confinement"], expected);
         let runner = RunningProgram::within(&launcher, &setup.setting, &["run"], &[]);
-        let answer = setup.caller.call_and_wait(ToolCall::bash("echo ran")).await;
+        let answer = setup.bash("echo ran").await;
         assert_eq!(
             (
                 answer.text().as_str(),

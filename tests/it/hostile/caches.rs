@@ -12,7 +12,6 @@ use punie_tool::ToolContext;
 use serde_json::{Value, json};
 
 use super::HostileFixture;
-use crate::harness::caller::ToolCall;
 use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::tools;
@@ -251,11 +250,7 @@ async fn published_caches(setup: &RunnerFixture, runner: &RunningProgram) -> Cac
 }
 
 async fn run_command(setup: &RunnerFixture, command: &str) -> String {
-    setup
-        .caller
-        .call_and_wait(ToolCall::bash(command))
-        .await
-        .text()
+    setup.bash(command).await.text()
 }
 
 #[tokio::test]
@@ -267,11 +262,7 @@ async fn layers_that_a_killed_runners_command_still_uses_are_left_to_it() {
         "command": "cd ~/.npm/_cacache; echo left > mine; while sleep 0.1; do date > alive; done",
         "run_in_background": true
     });
-    let shell = setup
-        .caller
-        .call_and_wait(ToolCall::new("Bash", &shell))
-        .await
-        .text();
+    let shell = setup.call_tool("Bash", &shell).await.text();
     let layer = setup
         .setting
         .home
@@ -287,10 +278,7 @@ async fn layers_that_a_killed_runners_command_still_uses_are_left_to_it() {
         "left\n"
     );
     let kill = json!({ "shell_id": "sh_1" });
-    let killed = setup
-        .caller
-        .call_and_wait(ToolCall::new("KillShell", &kill))
-        .await;
+    let killed = setup.call_tool("KillShell", &kill).await;
     assert_eq!(killed.verdict().0, "ok", "{killed:?}");
     next.terminate();
     next.end().await;

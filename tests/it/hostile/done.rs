@@ -33,7 +33,7 @@ impl SandboxedRunner {
     /// Runs a command, checks that it was fully confined, and returns its output with the tool's notes.
     async fn bash(&self, command: &str) -> String {
         let ask = ToolCall::new("Bash", &json!({ "command": command, "timeout": 600_000 }));
-        let answer = self.stage.caller.call_and_wait(ask).await;
+        let answer = self.stage.call(ask).await;
         assert_eq!(
             answer.payload["meta"]["confinement"], "full",
             "{command}: {answer:?}"

@@ -18,10 +18,7 @@ fn question_call(tool: &str, args: &str) -> ToolCall {
 async fn refused_by_the_device(setup: &RunnerFixture, calls: &[(&str, &str)]) {
     let _runner = setup.run();
     for (args, words) in calls {
-        let answer = setup
-            .caller
-            .call_and_wait(question_call("Bash", args))
-            .await;
+        let answer = setup.call(question_call("Bash", args)).await;
         assert_eq!(
             answer.verdict(),
             ("error", "invalid_args"),
@@ -34,10 +31,7 @@ async fn refused_by_the_device(setup: &RunnerFixture, calls: &[(&str, &str)]) {
         );
     }
     assert_eq!(setup.read("effects"), "", "no call may run");
-    let after = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo ran >> effects"))
-        .await;
+    let after = setup.bash("echo ran >> effects").await;
     assert_eq!(
         (after.outcome.as_str(), setup.read("effects").as_str()),
         ("ok", "ran\n")
@@ -118,14 +112,7 @@ async fn h90_ten_thousand_levels_end_neither_backend_nor_device() {
         relay.calls("events:listForDevice").len() >= 2
     })
     .await;
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo ran"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo ran").await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -235,8 +222,7 @@ async fn h94_an_unknown_tool_and_an_unknown_field_are_refused_with_what_was_mean
         let _runner = setup.run();
         for (tool, words) in [("Bsh", "Bash"), ("eval", "eval"), ("Bash.exe", "Bash")] {
             let answer = setup
-                .caller
-                .call_and_wait(question_call(tool, r#"{"command":"echo ran >> effects"}"#))
+                .call(question_call(tool, r#"{"command":"echo ran >> effects"}"#))
                 .await;
             assert_eq!(
                 answer.verdict(),
@@ -338,14 +324,7 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
         _ => CallFate::Pass,
     });
     let _runner = setup.run_at(&relay.url);
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo after > after"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo after > after").await.expect_ok();
     assert!(
         !relay.calls("events:listForDevice").is_empty(),
         "the runner must read a false page"

@@ -365,10 +365,7 @@ async fn an_update_restarts_the_service_after_the_call_that_runs() {
         before
     );
     assert_eq!(version_of(&user.program()), NEWER);
-    let next = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo two >> runs; cat runs"))
-        .await;
+    let next = setup.bash("echo two >> runs; cat runs").await;
     assert_contains!(next.text(), "one\ntwo");
     let status: Value = json_of(&mut typed(&["--json", "status"]));
     assert_eq!(status["paused"], Value::Null, "{status}");

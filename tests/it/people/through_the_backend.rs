@@ -63,18 +63,14 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         "Call Anna Müller\n(anna@x.org, 030 1234567)\nat noon.\n",
     );
     let text = setup
-        .caller
-        .call_and_wait(ToolCall::new("Read", &json!({"file_path": "note.txt"})))
+        .call_tool("Read", &json!({"file_path": "note.txt"}))
         .await
         .text();
     assert_contains!(text, &anna, "@example.invalid", "+999");
     // The contact is added while the runner runs.
     let ben = add_person(&setup, &["Ben Okoro"]).await;
     let edit = json!({"file_path": "note.txt", "old_string": format!("Call {anna}"), "new_string": format!("Ask {ben} or {anna}")});
-    let edited = setup
-        .caller
-        .call_and_wait(ToolCall::new("Edit", &edit))
-        .await;
+    let edited = setup.call_tool("Edit", &edit).await;
     assert_eq!(edited.verdict().0, "ok", "{}", edited.text());
     assert!(
         edited.text().contains(&ben) || !edited.text().contains("Okoro"),
@@ -85,63 +81,37 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     assert_starts_with!(now, "Ask Ben Okoro or Anna Müller\n");
     let missed =
         json!({"file_path": "note.txt", "old_string": "Ask Ben and Anna", "new_string": "x"});
-    let hint = setup
-        .caller
-        .call_and_wait(ToolCall::new("Edit", &missed))
-        .await
-        .text();
+    let hint = setup.call_tool("Edit", &missed).await.text();
     assert_lacks!(hint, "Okoro", "Müller");
     let found = setup
-        .caller
-        .call_and_wait(ToolCall::new(
+        .call_tool(
             "Grep",
             &json!({"pattern": format!("{ben} or"), "output_mode": "content"}),
-        ))
+        )
         .await
         .text();
     assert_contains!(found, &ben);
     // The alias in a command stays as the agent wrote it.
-    let echoed = setup
-        .caller
-        .call_and_wait(ToolCall::bash(&format!("echo {ben} | wc -c")))
-        .await
-        .text();
+    let echoed = setup.bash(&format!("echo {ben} | wc -c")).await.text();
     assert_eq!(echoed.trim(), (ben.len() + 1).to_string());
     let patch = format!(
         "*** Begin Patch\n*** Update File: note.txt\n@@\n-Ask {ben} or {anna}\n+Ask {ben}\n*** End Patch\n"
     );
     let patched = setup
-        .caller
-        .call_and_wait(ToolCall::new("ApplyPatch", &json!({"patch": patch})))
+        .call_tool("ApplyPatch", &json!({"patch": patch}))
         .await;
     assert_eq!(patched.verdict().0, "ok", "{}", patched.text());
     let written = json!({"file_path": "new.txt", "content": format!("{anna}\n")});
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("Write", &written))
-            .await
-            .verdict()
-            .0,
-        "ok"
-    );
+    assert_eq!(setup.call_tool("Write", &written).await.verdict().0, "ok");
     let new = std::fs::read_to_string(setup.setting.workspace.join("new.txt")).expect("the file");
     assert_eq!(new, "Anna Müller\n");
     let parts = json!({"pattern": "M.ller", "path": "new.txt", "output_mode": "content", "only_matching": true});
-    let parts = setup
-        .caller
-        .call_and_wait(ToolCall::new("Grep", &parts))
-        .await
-        .text();
+    let parts = setup.call_tool("Grep", &parts).await.text();
     assert_contains!(parts, &anna);
     assert_lacks!(parts, "Müller");
     let literal =
         json!({"pattern": anna, "path": "new.txt", "output_mode": "content", "literal": true});
-    let literal = setup
-        .caller
-        .call_and_wait(ToolCall::new("Grep", &literal))
-        .await
-        .text();
+    let literal = setup.call_tool("Grep", &literal).await.text();
     assert_contains!(literal, &anna);
     // The output comes in pieces that split a name.
     for (name, piece) in [("1", "now Ben "), ("2", "Okoro and Ann"), ("3", "a Müller")] {

@@ -6,7 +6,6 @@ use super::{
     call_tool, install_plugin, listed_plugins, problem_text, process_marker, server_script,
     text_of, until_offered,
 };
-use crate::harness::caller::ToolCall;
 use crate::harness::running::processes_with_argument;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
@@ -92,23 +91,14 @@ async fn a_crash_ends_one_call_and_the_next_one_starts_the_server_again() {
     until_offered(&setup, "probe").await;
     until_offered(&setup, "other").await;
     for _ in 0..5 {
-        let answer = setup
-            .caller
-            .call_and_wait(ToolCall::new("probe", &json!({"crash": "please"})))
-            .await;
-        assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+        let answer = setup.call_tool("probe", &json!({"crash": "please"})).await;
+        answer.expect_error("interrupted");
         let text = answer.text();
         assert_contains!(text, "its program ended (exit code 3)", "it hurts");
-        let other = setup
-            .caller
-            .call_and_wait(ToolCall::new("other", &json!({})))
-            .await;
+        let other = setup.call_tool("other", &json!({})).await;
         assert_eq!(text_of(&other), "steady");
     }
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::new("probe", &json!({})))
-        .await;
+    let answer = setup.call_tool("probe", &json!({})).await;
     assert_contains!(answer.text(), "it failed 5 times within 10 minutes");
     runner.terminate();
     runner.end().await;

@@ -20,12 +20,7 @@ async fn w63_an_edit_is_in_force_at_the_next_call() {
     std::fs::create_dir(folder.join("lib")).expect("a folder");
     std::fs::write(folder.join("lib/say.sh"), "text one").expect("written");
     until_offered(&setup, "probe").await;
-    let ask = async || {
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("probe", &json!({})))
-            .await
-    };
+    let ask = async || setup.call_tool("probe", &json!({})).await;
     assert_eq!(text_of(&ask().await), "one");
     // The edited file is in a folder below the watched folders.
     std::fs::write(folder.join("lib/say.sh"), "text \"two and more\"").expect("written");
@@ -74,12 +69,13 @@ async fn a_call_that_runs_ends_with_the_plugin_that_it_began_with() {
     .await;
     setup.write("go", "");
     assert_eq!(text_of(&setup.answer(&id).await), "old");
-    let gone = setup
-        .caller
-        .call_and_wait(ToolCall::new("probe", &json!({})))
-        .await;
-    assert_eq!(gone.verdict(), ("error", "unknown_tool"), "{gone:?}");
-    assert_contains!(gone.text(), "plugin: going");
+    assert_contains!(
+        setup
+            .call_tool("probe", &json!({}))
+            .await
+            .expect_error("unknown_tool"),
+        "plugin: going"
+    );
     let pid = runner.pid().to_string();
     runner.terminate();
     runner.end().await;
@@ -132,8 +128,7 @@ async fn what_the_server_of_a_killed_runner_left_ends_at_the_next_start() {
     setup.line("begun").await;
     runner.kill();
     let next = setup.run();
-    let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    setup.answer(&id).await.expect_error("interrupted");
     wait_until("the end of its processes", || {
         crate::harness::running::processes_with_argument(&marker).is_empty()
     })

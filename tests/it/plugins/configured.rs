@@ -37,10 +37,7 @@ async fn call_with_args(
     tool: &str,
     arguments: Value,
 ) -> crate::harness::caller::CallAnswer {
-    setup
-        .caller
-        .call_and_wait(ToolCall::new(tool, &arguments))
-        .await
+    setup.call_tool(tool, &arguments).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,10 +81,11 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
 
     let answer = call_with_args(&setup, "city__greet", json!({"n": 1})).await;
     assert_eq!(text_of(&answer), "Hello from work");
-    let answer = call_with_args(&setup, "city__greet", json!({"n": "one"})).await;
-    assert_eq!(answer.verdict(), ("error", "invalid_args"), "{answer:?}");
+    call_with_args(&setup, "city__greet", json!({"n": "one"}))
+        .await
+        .expect_error("invalid_args");
     let answer = call_with_args(&setup, "city__fail", json!({})).await;
-    assert_eq!(answer.verdict(), ("error", "io"), "{answer:?}");
+    answer.expect_error("io");
     assert_eq!(answer.text(), "city__fail failed: no such city");
     let answer = call_with_args(&setup, "city__picture", json!({})).await;
     let picture = &answer.payload["result"];
@@ -100,8 +98,9 @@ async fn tools_of_a_configured_server_are_offered_under_its_name() {
 
     // The catalog of plugins contains only plugins of the home.
     assert_eq!(setup.caller.catalog("plugin").await.len(), 0);
-    let answer = call_with_args(&setup, "hidden", json!({})).await;
-    assert_eq!(answer.verdict(), ("error", "unknown_tool"), "{answer:?}");
+    call_with_args(&setup, "hidden", json!({}))
+        .await
+        .expect_error("unknown_tool");
     runner.terminate();
     runner.end().await;
 }
@@ -158,9 +157,12 @@ async fn a_configured_server_that_hangs_floods_or_dies_fails_one_call() {
         ("bad__flood", "interrupted", "a message of more than 8 MiB"),
         ("bad__die", "interrupted", "its program ended (exit code 3)"),
     ] {
-        let answer = call_with_args(&setup, tool, json!({})).await;
-        assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
-        assert_contains!(answer.text(), words);
+        assert_contains!(
+            call_with_args(&setup, tool, json!({}))
+                .await
+                .expect_error(code),
+            words
+        );
         let answer = call_with_args(&setup, "bad__fine", json!({})).await;
         assert_eq!(text_of(&answer), "alive", "after {tool}");
     }

@@ -182,7 +182,7 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
         "SkillBash",
         &json!({"skill_id": "brought", "command": "bash say.sh"}),
     );
-    let answer = setup.caller.call_and_wait(ask).await;
+    let answer = setup.call(ask).await;
     assert_contains!(text_of(&answer), "it ran");
     write_file(
         &plugin.join("skills/brought/SKILL.md"),

@@ -108,7 +108,7 @@ async fn until_offered(setup: &RunnerFixture, tool: &str) -> Value {
 }
 
 fn text_of(answer: &CallAnswer) -> String {
-    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    answer.expect_ok();
     answer.text()
 }
 
@@ -126,15 +126,14 @@ async fn both_examples_are_offered_in_the_catalog_and_answer_requests() {
     until_offered(&setup, "word_stats").await;
 
     let ask = ToolCall::new("count_lines", &json!({"path": "poem.txt"}));
-    assert_eq!(text_of(&setup.caller.call_and_wait(ask).await), "3 lines");
+    assert_eq!(text_of(&setup.call(ask).await), "3 lines");
     let ask = ToolCall::new("word_stats", &json!({"text": "A b a", "top": 1}));
-    let said = text_of(&setup.caller.call_and_wait(ask).await);
+    let said = text_of(&setup.call(ask).await);
     assert_eq!(said, "3 words, 2 different\na: 2");
-    let wrong = setup
-        .caller
-        .call_and_wait(ToolCall::new("count_lines", &json!({"file": "poem.txt"})))
-        .await;
-    assert_eq!(wrong.verdict(), ("error", "invalid_args"), "{wrong:?}");
+    setup
+        .call_tool("count_lines", &json!({"file": "poem.txt"}))
+        .await
+        .expect_error("invalid_args");
 
     let plugins = setup.caller.catalog("plugin").await;
     let names: Vec<&str> = plugins.iter().map(|(name, _)| name.as_str()).collect();
@@ -182,10 +181,7 @@ async fn a_start_of_the_runner_starts_no_plugin_whose_tools_are_known() {
         "the start of the runner starts no server"
     );
     for _ in 0..2 {
-        let answer = setup
-            .caller
-            .call_and_wait(ToolCall::new("probe", &json!({})))
-            .await;
+        let answer = setup.call_tool("probe", &json!({})).await;
         assert_eq!(text_of(&answer), "ran");
     }
     assert_eq!(

@@ -21,7 +21,6 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::{listed_plugins, problem_text, text_of, until_offered};
-use crate::harness::caller::ToolCall;
 use crate::harness::reserved_port::ReservedPort;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
@@ -122,15 +121,9 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
         body["effect"], "reads",
         "a remote server cannot write the workspaces"
     );
-    let ask = async |tool: &str| {
-        setup
-            .caller
-            .call_and_wait(ToolCall::new(tool, &json!({})))
-            .await
-    };
+    let ask = async |tool: &str| setup.call_tool(tool, &json!({})).await;
     assert_eq!(text_of(&ask("web__greet").await), "hello");
-    let answer = ask("web__hang").await;
-    assert_eq!(answer.verdict(), ("error", "timeout"), "{answer:?}");
+    ask("web__hang").await.expect_error("timeout");
     let answer = ask("web__flood").await;
     assert_eq!(answer.outcome, "error", "{answer:?}");
     assert_contains!(answer.text(), "web__flood"; "not a timeout");
@@ -140,7 +133,7 @@ async fn a_server_over_http_lists_calls_and_changes_its_tools() {
 
     serving.shutdown().await;
     let answer = ask("web__greet").await;
-    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    answer.expect_error("interrupted");
     let log = runner.log();
     assert_lacks!(log, "t0ken");
     let _again = serve_tools(port.listen());

@@ -11,8 +11,8 @@ use crate::harness::wait::{wait_for_some, wait_until};
 const SHORT: &str = "[policy]\npatience_ms = 1000\n";
 
 async fn expect_denial(setup: &RunnerFixture, ask: ToolCall) -> CallAnswer {
-    let answer = setup.caller.call_and_wait(ask).await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    let answer = setup.call(ask).await;
+    answer.expect_error("policy_denied");
     answer
 }
 
@@ -57,10 +57,7 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
     expect_denial(&setup, ToolCall::new("run_command", &program)).await;
     // The policy checks the call of a task when it runs.
     let task = json!({"tool": "Bash", "args": {"command": "touch effect"}});
-    let begun = setup
-        .caller
-        .call_and_wait(ToolCall::new("Task", &task).of("t"))
-        .await;
+    let begun = setup.call(ToolCall::new("Task", &task).of("t")).await;
     let text = begun.text();
     let id = text
         .split_whitespace()
@@ -68,22 +65,14 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         .unwrap_or_else(|| panic!("a task id: {begun:?}"));
     wait_for_some("the task's end", async || {
         let output = setup
-            .caller
-            .call_and_wait(ToolCall::new("TaskOutput", &json!({ "task_id": id })).of("t"))
+            .call(ToolCall::new("TaskOutput", &json!({ "task_id": id })).of("t"))
             .await
             .text();
         output.contains("\"no-touch\"").then_some(())
     })
     .await;
     assert!(!setup.file("effect").exists());
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo touch"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo touch").await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,22 +119,11 @@ async fn paths_are_denied_to_file_tools_patches_and_redirections() {
     assert_contains!(text, "the rule is about something in that folder");
     assert_eq!(setup.read("keys/a"), "secret\n");
     setup.write("free", "1\n");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("Read", &json!({"file_path": "free"})))
-            .await
-            .outcome,
-        "ok"
-    );
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo x > out"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .call_tool("Read", &json!({"file_path": "free"}))
+        .await
+        .expect_ok();
+    setup.bash("echo x > out").await.expect_ok();
 }
 
 const KEYS: &str = "[[rule]]\nname = \"keys\"\ndecision = \"deny\"\npaths = [\"keys/**\"]\n";
@@ -180,7 +158,7 @@ async fn whatever_patch_the_tool_takes_its_files_are_seen() {
         assert_contains!(text, "\"keys\""; "{patch}");
         assert!(!setup.file("keys/new").exists(), "{patch}");
         std::fs::remove_file(setup.setting.home.join("policy.toml")).expect("removed");
-        let answer = setup.caller.call_and_wait(ask()).await;
+        let answer = setup.call(ask()).await;
         assert_eq!(
             answer.outcome, "ok",
             "the tool takes it: {patch}: {answer:?}"
@@ -219,22 +197,11 @@ async fn places_are_those_that_the_tool_goes_to() {
             .text();
         assert_contains!(text, "\"keys\""; "{tool} {args}");
     }
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("Glob", &json!({"pattern": "free/*"})))
-            .await
-            .outcome,
-        "ok"
-    );
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo x > out/c"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .call_tool("Glob", &json!({"pattern": "free/*"}))
+        .await
+        .expect_ok();
+    setup.bash("echo x > out/c").await.expect_ok();
     assert!(!setup.file("keys/b").exists());
 }
 
@@ -244,8 +211,7 @@ async fn a_line_that_no_program_can_be_given_is_not_read() {
     write_rules(&setup.setting.home, NO_TOUCH);
     let _runner = setup.run();
     let line = format!("echo {}; touch effect", "$(".repeat(100_000));
-    let answer = setup.caller.call_and_wait(ToolCall::bash(&line)).await;
-    assert_eq!(answer.verdict(), ("error", "too_large"), "{answer:?}");
+    setup.bash(&line).await.expect_error("too_large");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -258,11 +224,7 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
     );
     let _runner = setup.run();
     assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo a && echo b"))
-            .await
-            .outcome,
+        setup.bash("echo a && echo b").await.outcome,
         "ok",
         "nobody is asked"
     );
@@ -271,23 +233,16 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
     let title = question["title"].as_str().expect("a title");
     assert_contains!(title, "the owner's rule \"mk\"", "who wants it?");
     setup.caller.choose(&question, "allow_always").await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     // The approval holds for this rule, and for no other call of the tool.
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("touch more").of("c"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .call(ToolCall::bash("touch more").of("c"))
+        .await
+        .expect_ok();
     let other = setup.ask(ToolCall::bash("ls").of("c")).await;
     let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
     setup.caller.choose(&question, "reject_once").await;
-    assert_eq!(
-        setup.answer(&other).await.verdict(),
-        ("error", "policy_denied")
-    );
+    setup.answer(&other).await.expect_error("policy_denied");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -308,13 +263,9 @@ async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
         let question =
             wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         setup.caller.choose(&question, "allow_always").await;
-        assert_eq!(setup.answer(&first).await.outcome, "ok");
+        setup.answer(&first).await.expect_ok();
         assert_eq!(
-            setup
-                .caller
-                .call_and_wait(ToolCall::bash(line).of("c"))
-                .await
-                .outcome,
+            setup.call(ToolCall::bash(line).of("c")).await.outcome,
             "ok",
             "{line}"
         );
@@ -347,9 +298,8 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
         let answer = setup.answer(&id).await;
         assert_eq!(answer.outcome, expect, "{answer:?}");
         if change {
-            assert_eq!(answer.verdict(), ("error", "policy_denied"));
             assert_contains!(
-                answer.text(),
+                answer.expect_error("policy_denied"),
                 "script.sh changed after a person had said yes"
             );
             assert_eq!(setup.read("effect"), "");
@@ -375,8 +325,10 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
     setup.write("a/b/run.sh", "echo bad > ../../effect\n");
     setup.caller.choose(&question, "allow_once").await;
     let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert_contains!(answer.text(), "run.sh changed after a person had said yes");
+    assert_contains!(
+        answer.expect_error("policy_denied"),
+        "run.sh changed after a person had said yes"
+    );
     assert_eq!(setup.read("effect"), "");
     // The question says that the program was not found, and an approval holds only for this one call.
     let ask = || ToolCall::bash("cd a; cd -; ./later.sh").of("c");
@@ -398,14 +350,7 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
 async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_things() {
     let setup = RunnerFixture::with_config(SHORT).await;
     let runner = setup.run();
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("touch first"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("touch first").await.expect_ok();
     write_rules(&setup.setting.home, NO_TOUCH);
     expect_denial(&setup, ToolCall::bash("touch second")).await;
     write_rules(
@@ -420,11 +365,10 @@ async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_thi
         assert_contains!(text, "policy.toml, line 1", "\"touch y\"");
     }
     runner.logs("the owner's rules cannot be read").await;
-    let read = setup
-        .caller
-        .call_and_wait(ToolCall::new("Read", &json!({"file_path": "first"})))
-        .await;
-    assert_eq!(read.outcome, "ok", "{read:?}");
+    setup
+        .call_tool("Read", &json!({"file_path": "first"}))
+        .await
+        .expect_ok();
     let status = setup.status().await;
     assert!(
         status["degraded"]
@@ -439,14 +383,7 @@ async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_thi
         "{status}"
     );
     std::fs::remove_file(setup.setting.home.join("policy.toml")).expect("removed");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("touch fourth"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("touch fourth").await.expect_ok();
     assert!(!setup.file("second").exists() && !setup.file("third").exists());
 }
 
@@ -469,14 +406,7 @@ async fn a_runner_does_not_start_with_rules_that_it_cannot_read() {
 async fn a_pause_is_heeded_by_its_file_alone_and_what_comes_then_does_not_begin() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("true"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("true").await.expect_ok();
     // An empty file, as a person would make it without the program.
     std::fs::write(setup.setting.home.join("state/switches/paused"), "").expect("written");
     wait_until("the pause to take effect", || {
@@ -487,6 +417,6 @@ async fn a_pause_is_heeded_by_its_file_alone_and_what_comes_then_does_not_begin(
     setup.wait_for_state(&id, RequestState::Accepted).await;
     assert_eq!(setup.read("effect"), "");
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(setup.read("effect"), "x\n");
 }

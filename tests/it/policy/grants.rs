@@ -42,12 +42,9 @@ async fn a_grant_for_once_is_one_request_s_over_a_crash_right_after_it_was_used(
 
     let _runner = setup.run();
     // The request that used the grant may continue, but no other request may start.
-    assert_eq!(setup.answer(&first).await.outcome, "ok");
-    let second = setup
-        .caller
-        .call_and_wait(ToolCall::bash("touch second"))
-        .await;
-    assert_eq!(second.verdict(), ("error", "policy_denied"));
+    setup.answer(&first).await.expect_ok();
+    let second = setup.bash("touch second").await;
+    second.expect_error("policy_denied");
     assert!(setup.file("first").exists() && !setup.file("second").exists());
 }
 
@@ -63,15 +60,7 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
         ("touch b", "error"),
         ("touch a; touch b", "error"),
     ] {
-        assert_eq!(
-            setup
-                .caller
-                .call_and_wait(ToolCall::bash(line))
-                .await
-                .outcome,
-            outcome,
-            "{line}"
-        );
+        assert_eq!(setup.bash(line).await.outcome, outcome, "{line}");
     }
     // The same grant after its hour, and as made by a clock that is far ahead.
     let folder = setup.setting.home.join("state/grants");
@@ -87,37 +76,19 @@ async fn grants_are_for_their_words_and_end_with_their_time() {
         (other["madeMs"], other["untilMs"]) = (json!(made), json!(until));
         std::fs::write(&file, other.to_string()).expect("written");
         assert_eq!(
-            setup
-                .caller
-                .call_and_wait(ToolCall::bash("touch a"))
-                .await
-                .verdict(),
+            setup.bash("touch a").await.verdict(),
             ("error", "policy_denied"),
             "{other}"
         );
         assert_eq!(list_rules(&setup).await.len(), 0);
     }
     let grant = grant_rule(&setup, &["--for", "1h", "no-touch"]).await;
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("touch b"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("touch b").await.expect_ok();
     let id = grant["id"].as_str().expect("an id");
     let short = &id[id.len() - 8..];
     let revoked = setup.command(&["policy", "revoke", short]).await;
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("touch c"))
-            .await
-            .verdict(),
-        ("error", "policy_denied")
-    );
+    setup.bash("touch c").await.expect_error("policy_denied");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,11 +101,7 @@ async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something
     let _runner = setup.run();
     grant_rule(&setup, &["--once", "no-touch"]).await;
     assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("touch first"))
-            .await
-            .outcome,
+        setup.bash("touch first").await.outcome,
         "ok",
         "the grant counts as an approval"
     );
@@ -150,14 +117,10 @@ async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something
         "{question}"
     );
     setup.caller.choose(&question, "allow_once").await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(list_rules(&setup).await.len(), 0);
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("touch third"))
-            .await
-            .verdict(),
-        ("error", "policy_denied")
-    );
+    setup
+        .bash("touch third")
+        .await
+        .expect_error("policy_denied");
 }

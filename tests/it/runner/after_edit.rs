@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 
 /// Makes an edit, and returns the warnings beside its answer.
 async fn told_warnings(setup: &RunnerFixture, tool: &str, args: Value) -> Vec<String> {
-    let answer = setup.caller.call_and_wait(ToolCall::new(tool, &args)).await;
-    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    let answer = setup.call_tool(tool, &args).await;
+    answer.expect_ok();
     let warnings = answer.payload["meta"]["warnings"].as_array().cloned();
     let warnings = warnings.unwrap_or_default().into_iter();
     warnings

@@ -35,16 +35,13 @@ async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
     );
     assert_eq!(setup.read("effect"), "", "nothing runs before the word");
     // Reads need no approval.
-    let read = setup
-        .caller
-        .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
-        .await;
-    assert_eq!(read.outcome, "ok");
+    let read = setup.call_tool("Glob", &json!({ "pattern": "*" })).await;
+    read.expect_ok();
     assert_eq!(
         setup.caller.choose(&question, "allow_once").await["accepted"],
         true
     );
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(setup.read("effect"), "ran\n");
 }
 
@@ -62,8 +59,10 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
         "Result denied by the caller",
         "denied by the caller's side, after "
     );
-    assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert_contains!(answer.text(), "The caller's side denied this call");
+    assert_contains!(
+        answer.expect_error("policy_denied"),
+        "The caller's side denied this call"
+    );
 
     let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
     await_question(&setup).await;
@@ -76,8 +75,10 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
     runner
         .logs("code=\"policy_denied\" rule=\"policy.ask\" denial=\"command\"")
         .await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert_contains!(answer.text(), "The owner of this device denied this call");
+    assert_contains!(
+        answer.expect_error("policy_denied"),
+        "The owner of this device denied this call"
+    );
     assert_eq!(setup.read("effect"), "");
     assert!(setup.caller.questions().await.is_empty());
     let list = setup.command(&["approvals"]).await;
@@ -106,7 +107,7 @@ async fn the_person_at_the_device_sees_and_allows_it() {
         setup.command(&["approvals", "allow", &which]).await.code,
         Some(0)
     );
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(
         setup.caller.choose(&asked, "reject_once").await["accepted"],
         false,
@@ -128,10 +129,7 @@ async fn nothing_in_how_a_call_is_written_hides_what_it_does() {
     let asked = await_question(&setup).await;
     assert_eq!(asked["title"], "Bash {\"command\":\"echo ran > effect\"}");
     setup.caller.choose(&asked, "reject_once").await;
-    assert_eq!(
-        setup.answer(&id).await.verdict(),
-        ("error", "policy_denied")
-    );
+    setup.answer(&id).await.expect_error("policy_denied");
 }
 
 /// Returns a command whose middle does not fit into a title.
@@ -181,7 +179,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
         assert_eq!(setup.read("effect"), "", "nothing runs before the word");
         let allowed = setup.command(&["approvals", "allow", which]).await;
         assert_eq!(allowed.code, Some(0), "{allowed:?}");
-        assert_eq!(setup.answer(&id).await.outcome, "ok");
+        setup.answer(&id).await.expect_ok();
         assert_eq!(setup.read("effect"), "ran\n");
     }
 }
@@ -200,7 +198,7 @@ async fn a_call_of_many_lines_is_shown_whole_before_it_is_allowed() {
     setup.command(&["approvals", "show", &id]).await;
     let allowed = setup.command(&["approvals", "allow", &id]).await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,10 +210,7 @@ async fn a_call_that_the_list_cuts_can_be_denied_unread() {
     let which = listed["id"].as_str().expect("an id");
     let denied = setup.command(&["approvals", "deny", which]).await;
     assert_eq!(denied.code, Some(0), "{denied:?}");
-    assert_eq!(
-        setup.answer(&id).await.verdict(),
-        ("error", "policy_denied")
-    );
+    setup.answer(&id).await.expect_error("policy_denied");
     let none = setup.command(&["approvals", "show", which]).await;
     assert_eq!(none.code, Some(1), "{none:?}");
 }
@@ -258,10 +253,7 @@ async fn a_backend_cannot_claim_that_the_person_here_allowed_what_they_did_not_s
     });
     let _runner = setup.run_at(&relay.url);
     let id = setup.ask(ToolCall::bash(&long_command())).await;
-    assert_eq!(
-        setup.answer(&id).await.verdict(),
-        ("error", "policy_denied")
-    );
+    setup.answer(&id).await.expect_error("policy_denied");
     assert_eq!(setup.read("effect"), "");
 }
 
@@ -279,11 +271,10 @@ async fn calls_that_wait_hold_up_no_other_conversation() {
         (setup.caller.questions().await.len() == 3).then_some(())
     })
     .await;
-    let read = setup
-        .caller
-        .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
-        .await;
-    assert_eq!(read.outcome, "ok");
+    setup
+        .call_tool("Glob", &json!({ "pattern": "*" }))
+        .await
+        .expect_ok();
     // The waiting calls go on, and no slot for running calls is lost.
     for asked in setup.caller.questions().await {
         setup.caller.choose(&asked, "allow_once").await;
@@ -291,14 +282,10 @@ async fn calls_that_wait_hold_up_no_other_conversation() {
             .answer(asked["requestId"].as_str().expect("an id"))
             .await;
     }
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("Glob", &json!({ "pattern": "*" })))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .call_tool("Glob", &json!({ "pattern": "*" }))
+        .await
+        .expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -313,7 +300,7 @@ async fn a_task_is_asked_about_once() {
         "echo ran > effect"
     );
     setup.caller.choose(&asked, "allow_once").await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(setup.line("effect").await, "ran");
 }
 
@@ -335,17 +322,10 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
         .caller
         .choose(&await_question(&setup).await, "allow_always")
         .await;
-    assert_eq!(setup.answer(&first).await.outcome, "ok");
+    setup.answer(&first).await.expect_ok();
     assert_eq!(setup.line("one").await, "one");
     // The approval of the first task also covers starting the second, but no person has seen its command.
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(task("echo two > two"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.call(task("echo two > two")).await.expect_ok();
     let open = wait_for_some("a question about the task's own call", async || {
         let listed = setup.command(&["--json", "approvals"]).await;
         Some(listed.out).filter(|text| text.contains("echo two"))
@@ -360,8 +340,7 @@ async fn a_running_shell_can_be_ended_without_a_word() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
     let answer = setup
-        .caller
-        .call_and_wait(ToolCall::new("KillShell", &json!({ "shell_id": "none" })))
+        .call_tool("KillShell", &json!({ "shell_id": "none" }))
         .await;
     assert_eq!(
         answer.verdict(),
@@ -375,12 +354,13 @@ async fn silence_is_a_no() {
     let setup =
         RunnerFixture::with_config("[policy]\nask = [\"Bash\"]\npatience_ms = 1000\n").await;
     let _runner = setup.run();
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo ran > effect"))
-        .await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert_contains!(answer.text(), "nobody answered within 1 s");
+    assert_contains!(
+        setup
+            .bash("echo ran > effect")
+            .await
+            .expect_error("policy_denied"),
+        "nobody answered within 1 s"
+    );
     let shown = setup.shown_history("@last").await;
     assert_contains!(
         shown,
@@ -403,8 +383,7 @@ async fn always_is_for_the_tool_and_the_conversation() {
         .await;
     setup.answer(&first).await;
     setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo two >> effect").of("talk"))
+        .call(ToolCall::bash("echo two >> effect").of("talk"))
         .await;
     assert_eq!(setup.read("effect"), "one\ntwo\n");
     let other = setup
@@ -414,16 +393,14 @@ async fn always_is_for_the_tool_and_the_conversation() {
         .caller
         .choose(&await_question(&setup).await, "reject_always")
         .await;
-    assert_eq!(
-        setup.answer(&other).await.verdict(),
-        ("error", "policy_denied")
+    setup.answer(&other).await.expect_error("policy_denied");
+    assert_contains!(
+        setup
+            .call(ToolCall::bash("echo four >> effect").of("other"))
+            .await
+            .expect_error("policy_denied"),
+        "for the rest of this conversation"
     );
-    let again = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo four >> effect").of("other"))
-        .await;
-    assert_eq!(again.verdict(), ("error", "policy_denied"));
-    assert_contains!(again.text(), "for the rest of this conversation");
     assert_eq!(setup.read("effect"), "one\ntwo\n");
 }
 
@@ -436,11 +413,11 @@ async fn always_is_not_for_who_names_the_call_or_is_named_like_the_conversation(
     let alone = setup.ask(effect()).await;
     let shown = await_question(&setup).await;
     setup.caller.choose(&shown, "allow_always").await;
-    assert_eq!(setup.answer(&alone).await.outcome, "ok");
+    setup.answer(&alone).await.expect_ok();
     let talk = setup.ask(effect().of("talk")).await;
     let shown = await_question(&setup).await;
     setup.caller.choose(&shown, "allow_always").await;
-    assert_eq!(setup.answer(&talk).await.outcome, "ok");
+    setup.answer(&talk).await.expect_ok();
     for others in [
         effect().of(&alone),
         effect().with("requestId", json!("talk")),
@@ -449,10 +426,7 @@ async fn always_is_not_for_who_names_the_call_or_is_named_like_the_conversation(
         let asked = await_question(&setup).await;
         assert_eq!(asked["requestId"], json!(id));
         setup.caller.choose(&asked, "reject_once").await;
-        assert_eq!(
-            setup.answer(&id).await.verdict(),
-            ("error", "policy_denied")
-        );
+        setup.answer(&id).await.expect_error("policy_denied");
     }
     assert_eq!(setup.read("effect"), "ran\nran\n");
 }
@@ -491,7 +465,7 @@ async fn a_call_that_waits_when_the_runner_ends_is_asked_about_by_the_next_one()
     assert_eq!(second["permissionId"], first["permissionId"]);
     assert!(setup.caller.result(&id).await.is_none());
     setup.caller.choose(&second, "allow_once").await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(setup.read("effect"), "ran\n");
 }
 
@@ -523,7 +497,7 @@ async fn the_person_here_needs_no_backend_that_knows_permissions() {
             .code,
         Some(0)
     );
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,11 +17,8 @@ const PROMPT: &str = "[d]eny, [s]how (";
 async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
     let setup = RunnerFixture::without_listener(ASKING).await;
     let _runner = setup.run();
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo ran > effect"))
-        .await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"));
+    let answer = setup.bash("echo ran > effect").await;
+    answer.expect_error("policy_denied");
     // After a wait for an answer, the text would name that wait instead.
     assert_contains!(
         answer.text(),
@@ -50,15 +47,12 @@ async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
     assert_eq!(allowed.out, "Allowed.\n", "the answer counts");
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     let shown = setup.shown_history("@last").await;
     let words = "allowed by you with a command, after ";
     assert_contains!(shown, words);
     watch.kill();
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo ran > effect"))
-        .await;
+    let answer = setup.bash("echo ran > effect").await;
     assert_contains!(answer.text(), "nobody can be asked");
 }
 
@@ -90,14 +84,16 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     assert_eq!(setup.read("first"), "");
     assert_lacks!(watch.shown(), "echo two"; "one at a time");
     watch.types("a\n");
-    assert_eq!(setup.answer(&first).await.outcome, "ok");
+    setup.answer(&first).await.expect_ok();
     watch.shows("echo two > second").await;
     watch.shows_times(PROMPT, 3).await;
     watch.types("d\n");
     watch.shows("Denied.\n").await;
     let answer = setup.answer(&second).await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert_starts_with!(answer.text(), "The owner of this device denied this call");
+    assert_starts_with!(
+        answer.expect_error("policy_denied"),
+        "The owner of this device denied this call"
+    );
     let list = setup.command(&["history", "--failed"]).await.out;
     assert_contains!(list, "denied by you");
     assert_lacks!(list, "policy.ask");
@@ -119,7 +115,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     setup
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
-    assert_eq!(setup.answer(&third).await.outcome, "ok");
+    setup.answer(&third).await.expect_ok();
     watch.shows("This call no longer waits").await;
     watch.types("\u{3}");
 }
@@ -136,7 +132,7 @@ async fn the_terminal_of_a_runner_asks_below_its_log() {
     runner.shows(PROMPT).await;
     let before = runner.shown().len();
     let read = ToolCall::new("Glob", &json!({ "pattern": "*" })).of("other");
-    assert_eq!(setup.caller.call_and_wait(read).await.outcome, "ok");
+    setup.call(read).await.expect_ok();
     wait_until("a log line, and the prompt again below it", || {
         let shown = runner.shown();
         let since = &shown[before..];
@@ -152,9 +148,9 @@ async fn the_terminal_of_a_runner_asks_below_its_log() {
         "not behind the prompt: {line:?}"
     );
     runner.types("c\n");
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     let again = ToolCall::bash("echo two >> effect").of("talk");
-    assert_eq!(setup.caller.call_and_wait(again).await.outcome, "ok");
+    setup.call(again).await.expect_ok();
     assert_eq!(setup.read("effect"), "one\ntwo\n");
 }
 
@@ -178,7 +174,7 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
         .shows("[c]onversation, a[l]ways, [d]eny, [s]how (")
         .await;
     runner.types("l\n");
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     let rules = std::fs::read_to_string(setup.setting.home.join("policy.toml")).expect("rules");
     assert_contains!(rules, "command = [\"touch\", \"one\"]");
     runner
@@ -186,7 +182,7 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
         .await;
     // The rule also covers another conversation, without a question.
     let again = ToolCall::bash("touch one").of("another");
-    assert_eq!(setup.caller.call_and_wait(again).await.outcome, "ok");
+    setup.call(again).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -207,7 +203,7 @@ async fn a_long_call_is_read_whole_at_the_prompt_before_it_may_be_allowed() {
     assert_contains!(watch.shown(), &command);
     assert_eq!(setup.read("effect"), "");
     watch.types("a\n");
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(setup.read("effect"), "ran\n");
 }
 
@@ -298,6 +294,6 @@ async fn a_question_that_is_open_when_the_runner_stops_is_asked_again() {
     let status = setup.command(&["status"]).await.out;
     assert_lacks!(status, "asks again");
     setup.command(&["approvals", "allow", short]).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(setup.read("effect"), "ran\n");
 }

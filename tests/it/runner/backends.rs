@@ -58,7 +58,7 @@ async fn dev_answers(setup: &RunnerFixture) {
     let text = |key: &str| ready[key].as_str().expect("text").to_owned();
     let caller = TestCaller::new(&text("url"), text("callerToken"), text("deviceId"));
     let id = caller.ask(ToolCall::bash("echo dev")).await;
-    assert_eq!(caller.answer(&id).await.outcome, "ok");
+    caller.answer(&id).await.expect_ok();
     // By then this process has made all the posts of its start.
     dev.logs("the catalog is published").await;
     dev.stop().await;
@@ -87,7 +87,7 @@ async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another()
 
     setup.start_backend().await;
     let _runner = setup.run();
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(setup.read("effects"), "ran\n");
 }
 
@@ -133,7 +133,7 @@ async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
 
     let _runner = setup.run();
     for id in &asked {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
     assert_eq!(setup.read("effects"), "0\n1\n2\n");
 }
@@ -152,7 +152,7 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
 
     let runner = setup.run_at(&other.url);
     let others = other.caller.ask(ToolCall::bash("echo there")).await;
-    assert_eq!(other.caller.answer(&others).await.outcome, "ok");
+    other.caller.answer(&others).await.expect_ok();
     assert_eq!(
         setup.state(&id),
         Some(RequestState::Started),
@@ -170,9 +170,10 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
     runner.stop().await;
 
     let _runner = setup.run();
-    let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "interrupted"));
-    assert_contains!(answer.text(), "so far");
+    assert_contains!(
+        setup.answer(&id).await.expect_error("interrupted"),
+        "so far"
+    );
     let listed = setup.command(&["history", "--json"]).await.out;
     assert_contains!(listed, &other.url, &setup.setting.url);
 }
@@ -189,12 +190,12 @@ async fn a_cursor_of_a_backend_that_is_ahead_is_not_used_with_another() {
     let other = SecondBackend::at(&setup, "ahead.sqlite3", ahead).await;
     let runner = setup.run_at(&other.url);
     let others = other.caller.ask(ToolCall::bash("echo there")).await;
-    assert_eq!(other.caller.answer(&others).await.outcome, "ok");
+    other.caller.answer(&others).await.expect_ok();
     runner.stop().await;
     let _runner = setup.run();
     for _ in 0..2 {
         let id = setup.ask(ToolCall::bash("echo here")).await;
-        assert_eq!(setup.answer(&id).await.outcome, "ok");
+        setup.answer(&id).await.expect_ok();
     }
     other.backend.stop_server().await;
 }
@@ -224,7 +225,7 @@ async fn a_cursor_that_is_refused_or_lies_in_the_future_is_dropped() {
             "ran\n1\n2\n",
             "what is known is not run again"
         );
-        assert_eq!(setup.answer(&before).await.outcome, "ok");
+        setup.answer(&before).await.expect_ok();
     }
 }
 
@@ -269,7 +270,7 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
     );
     let id = there.ask(ToolCall::bash("echo for the second")).await;
     std::fs::write(setup.file("go"), "").expect("written");
-    assert_eq!(there.answer(&id).await.outcome, "ok");
+    there.answer(&id).await.expect_ok();
     assert!(
         setup.state(&held) != Some(RequestState::Undeliverable),
         "it is not offered to the second"
@@ -287,7 +288,7 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
     setup.stop_backend().await;
     exchange();
     setup.start_backend().await;
-    assert_eq!(setup.answer(&held).await.outcome, "ok");
+    setup.answer(&held).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -295,7 +296,7 @@ async fn one_deployment_at_two_addresses_is_one_backend() {
     let setup = RunnerFixture::new().await;
     let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
     setup.once().await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     let same = setup.setting.url.replace("127.0.0.1", "localhost");
     let runner = RunningProgram::start(
         &ProcessSetting {
@@ -305,7 +306,7 @@ async fn one_deployment_at_two_addresses_is_one_backend() {
         &["run"],
     );
     let id = setup.ask(ToolCall::bash("echo again >> effects")).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(setup.read("effects"), "ran\nagain\n");
     let status = setup.command_at(&same, &["--json", "status"]).await.json();
     assert_eq!(status["otherBackends"], json!([]), "{status}");

@@ -17,7 +17,7 @@ fn write_call(path: &str) -> ToolCall {
 
 /// Checks that a call was refused with this code, and that its text has these words.
 fn is_refused(answer: &CallAnswer, code: &str, words: &[&str]) {
-    assert_eq!(answer.verdict(), ("error", code), "{answer:?}");
+    answer.expect_error(code);
     for word in words {
         assert_contains!(answer.text(), word);
     }
@@ -66,10 +66,10 @@ profile = \"minimal\"
     .await;
     assert_eq!(setup.read("ran"), "");
 
-    assert_eq!(
-        coder.call_and_wait(ToolCall::bash("echo hi")).await.outcome,
-        "ok"
-    );
+    coder
+        .call_and_wait(ToolCall::bash("echo hi"))
+        .await
+        .expect_ok();
     let answer = coder
         .call_and_wait(ToolCall::new("GitStatus", &json!({})))
         .await;
@@ -79,11 +79,7 @@ profile = \"minimal\"
         &["profile: minimal", "[callers.coder]"],
     );
     // A caller without rights of its own may do everything.
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo more > b.txt"))
-        .await;
-    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    setup.bash("echo more > b.txt").await.expect_ok();
 
     let rows = setup.command(&["--json", "audit"]).await.out;
     let of_denied = |row: &Value| row["requestId"] == *denied && row["event"] == "answered";
@@ -113,14 +109,7 @@ async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_
     let runner = setup.run();
     let words = ["does not name the caller", "[callers.default]"];
     is_refused(&setup.answer(&nameless).await, "policy_denied", &words);
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(write_call("b.txt"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.call(write_call("b.txt")).await.expect_ok();
 
     setup.configure(
         "[callers.ci]",
@@ -128,18 +117,15 @@ async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_
     );
     let words = ["tools: reads", "under [callers.default]"];
     is_refused(
-        &setup.caller.call_and_wait(write_call("c.txt")).await,
+        &setup.call(write_call("c.txt")).await,
         "policy_denied",
         &words,
     );
-    assert_eq!(
-        setup
-            .caller_named("ci")
-            .call_and_wait(write_call("c.txt"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .caller_named("ci")
+        .call_and_wait(write_call("c.txt"))
+        .await
+        .expect_ok();
     runner.kill();
 }
 
@@ -168,14 +154,11 @@ async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_nex
     ];
     is_refused(answer, "busy", &words);
     assert_eq!(answer.payload["meta"]["retryable"], true);
-    assert_eq!(
-        setup
-            .caller_named("other")
-            .call_and_wait(read_call("a.txt"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .caller_named("other")
+        .call_and_wait(read_call("a.txt"))
+        .await
+        .expect_ok();
     runner.kill();
 }
 
@@ -194,14 +177,11 @@ async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
     let ci = setup.caller_named("ci");
     let old = ci.call_and_wait(read_call(&format!("{mine}/a.txt"))).await;
     assert_contains!(old.text(), "old");
-    assert_eq!(
-        ci.call_and_wait(write_call(&format!("{mine}/b.txt")))
-            .await
-            .outcome,
-        "ok"
-    );
+    ci.call_and_wait(write_call(&format!("{mine}/b.txt")))
+        .await
+        .expect_ok();
     let grep = ToolCall::new("Grep", &json!({ "pattern": "o", "path": mine }));
-    assert_eq!(ci.call_and_wait(grep).await.outcome, "ok");
+    ci.call_and_wait(grep).await.expect_ok();
 
     let outside = [
         "other.txt".to_owned(),
@@ -232,7 +212,7 @@ async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
         is_refused(&answer, "outside_workspace", &["no commands"]);
     }
     assert_eq!(setup.read("c.txt"), "");
-    let seen = setup.caller.call_and_wait(read_call("other.txt")).await;
+    let seen = setup.call(read_call("other.txt")).await;
     assert_contains!(seen.text(), "secret");
     runner.kill();
 }
@@ -241,19 +221,9 @@ async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
 async fn a_device_has_the_tools_of_its_profile_and_no_others() {
     let setup = RunnerFixture::with_config("[tools]\nprofile = \"minimal\"\n").await;
     let runner = setup.run();
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(write_call("a.txt"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.call(write_call("a.txt")).await.expect_ok();
     for tool in ["GitStatus", "read_file"] {
-        let answer = setup
-            .caller
-            .call_and_wait(ToolCall::new(tool, &json!({})))
-            .await;
+        let answer = setup.call_tool(tool, &json!({})).await;
         is_refused(&answer, "policy_denied", &["\"minimal\"", "[tools]"]);
     }
     let published = wait_for_some("the catalog", async || {

@@ -9,7 +9,6 @@ use punie_engine::runner::{BackgroundCommands, EndedCommands, EndingCommands, Tr
 use punie_tool::{ErrorCode, ToolError, ToolRegistry};
 use serde_json::Value;
 
-use crate::harness::caller::ToolCall;
 use crate::harness::inside::{RunnerInProcess, settings_with};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::stepped_time::SteppedTime;
@@ -84,14 +83,7 @@ async fn a_failed_attempt_is_told_and_stops_nothing() {
     assert_contains!(write, "directory"; "{health}");
     assert_eq!(health["canary"]["read"], "ok", "{health}");
     assert!(is_degraded(&health), "{health}");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("true"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("true").await.expect_ok();
     let shown = async || match told_to_owner(&setup).await {
         (Some(text), check) => Some((text, check)),
         (None, _) => None,

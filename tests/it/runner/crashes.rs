@@ -26,12 +26,12 @@ async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run
 
     let _runner = setup.run_at(&relay.url);
     let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "interrupted"));
+    answer.expect_error("interrupted");
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
     assert_contains!(answer.text(), "half of it"; "the output before the crash");
     wait_until("the orphan to end", || !is_alive(&child)).await;
     // A later request proves that the interrupted one does not run again.
-    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    setup.bash("true").await;
     assert_eq!(setup.read("effects"), "ran\n");
     assert_eq!(relay.posts(&id).1, 1, "one result was stored");
 }
@@ -83,7 +83,7 @@ async fn a_read_that_crashes_the_runner_again_and_again_is_given_up() {
         runner.kill();
     }
     let _runner = setup.run();
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    setup.answer(&id).await.expect_error("interrupted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -173,7 +173,7 @@ async fn a_crash_before_anything_began_loses_nothing() {
     relay.rule(|_, _| CallFate::Pass);
     let _runner = setup.run_at(&relay.url);
     for id in &asked {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
     assert_eq!(setup.read("order"), "0\n1\n2\n");
 }
@@ -199,9 +199,9 @@ async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
     setup.advance_backend(120_000);
     let _runner = setup.run();
     let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "interrupted"), "{answer:?}");
+    answer.expect_error("interrupted");
     assert_eq!(answer.payload["meta"]["mayHaveRun"], true, "{answer:?}");
-    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    setup.bash("true").await;
     assert_eq!(setup.read("effects"), "ran\n");
 }
 
@@ -247,7 +247,7 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
     assert_eq!(pause["inFlight"], 0, "{pause}");
     setup.command(&["resume"]).await;
     let _runner = setup.run();
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    setup.answer(&id).await.expect_error("interrupted");
     setup.wait_for_state(&id, RequestState::Delivered).await;
     let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(

@@ -30,7 +30,7 @@ async fn a_backend_that_is_away_at_the_start_is_tried_until_it_comes() {
     })
     .await;
     setup.start_backend().await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,7 +68,7 @@ async fn a_session_that_is_gone_is_opened_anew() {
         let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
         spoil();
         assert_eq!(setup.once().await["delivered"], 1);
-        assert_eq!(setup.answer(&id).await.outcome, "ok");
+        setup.answer(&id).await.expect_ok();
     }
     // The same while the runner runs: it posts the result under the new session.
     let _runner = setup.run();
@@ -80,15 +80,8 @@ async fn a_session_that_is_gone_is_opened_anew() {
     setup.line("begun").await;
     spoil[2]();
     setup.write("go", "");
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo again"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.answer(&id).await.expect_ok();
+    setup.bash("echo again").await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,14 +105,7 @@ async fn f55_a_second_instance_gives_way_and_names_the_first() {
     for args in [&["run"][..], &["--once"]] {
         assert_ends(&setup.command(args).await, 75, &[&pid]);
     }
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("echo unharmed"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("echo unharmed").await.expect_ok();
     runner.kill();
     // A lock whose holder was killed is free.
     assert_eq!(setup.once().await["pending"], 0);

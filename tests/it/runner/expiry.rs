@@ -37,10 +37,10 @@ async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
         "{pass}"
     );
     for id in [&late, &read, &old] {
-        assert_eq!(setup.answer(id).await.verdict(), ("error", "expired"));
+        setup.answer(id).await.expect_error("expired");
     }
     for id in [&patient, &fresh] {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
     let effects = setup.read("effects");
     assert_lacks!(effects, "late", "old");
@@ -69,7 +69,7 @@ async fn a_clock_that_is_off_expires_nothing() {
                 "ok",
                 "with a skew of {skew} ms"
             );
-            assert_eq!(setup.answer(&old).await.verdict(), ("error", "expired"));
+            setup.answer(&old).await.expect_error("expired");
         }
         let status = setup.command(&["--json", "status"]).await.json();
         let seen = status["backend"]["clockSkewMs"].as_i64().expect("known");
@@ -133,7 +133,7 @@ async fn a_refusal_that_comes_after_the_backends_own_answer_is_delivered() {
     setup.advance_backend(3 * 60_000);
     setup.close_overdue().await;
     relay.rule(|_, _| CallFate::Pass);
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "expired"));
+    setup.answer(&id).await.expect_error("expired");
     setup.wait_for_state(&id, RequestState::Delivered).await;
 }
 

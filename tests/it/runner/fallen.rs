@@ -57,7 +57,7 @@ async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
     let runner = RunnerInProcess::start(&setup, tools, RunnerSettings::default());
     let fall = |place: &str| ToolCall::new("Fall", &json!({ "where": place })).of("talk");
     for place in ["decoding", "running"] {
-        let answer = setup.caller.call_and_wait(fall(place)).await;
+        let answer = setup.call(fall(place)).await;
         assert_eq!(
             answer.verdict(),
             ("error", "internal"),
@@ -65,10 +65,7 @@ async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
         );
         assert_eq!(answer.payload["meta"]["mayHaveRun"], true);
         // The same conversation goes on.
-        assert_eq!(
-            setup.caller.call_and_wait(fall("nowhere")).await.text(),
-            "stood"
-        );
+        assert_eq!(setup.call(fall("nowhere")).await.text(), "stood");
     }
     runner.stop().await;
     assert_eq!(
@@ -139,8 +136,7 @@ async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
     let hangs = setup.ask(ToolCall::new("Hang", &json!({})).of("one")).await;
     disk.asked.notified().await;
     let other = setup
-        .caller
-        .call_and_wait(ToolCall::new("Fall", &json!({ "where": "nowhere" })).of("other"))
+        .call(ToolCall::new("Fall", &json!({ "where": "nowhere" })).of("other"))
         .await;
     assert_eq!(other.text(), "stood");
     assert!(

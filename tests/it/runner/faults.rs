@@ -73,7 +73,7 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
         for function in FUNCTIONS {
             relay.rule(fail_first(2, function, fate));
             let ask = ToolCall::bash(&format!("echo '{name}, {function}' >> effects")).of("talk");
-            let answer = setup.caller.call_and_wait(ask).await;
+            let answer = setup.call(ask).await;
             assert_eq!(answer.outcome, "ok", "{name} at {function}: {answer:?}");
         }
     }
@@ -123,7 +123,7 @@ async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
     relay.rule(|_, _| CallFate::Pass);
     let _runner = setup.run_at(&relay.url);
     for id in more.iter().chain([&first]) {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
         setup.wait_for_state(id, RequestState::Delivered).await;
         assert_eq!(relay.posts(id).1, 1);
     }
@@ -146,14 +146,7 @@ async fn one_reply_that_the_backend_cannot_store_holds_up_no_other() {
     let _runner = setup.run_at(&relay.url);
     setup.wait_for_state(&stuck, RequestState::Finished).await;
     for n in 0..20 {
-        assert_eq!(
-            setup
-                .caller
-                .call_and_wait(ToolCall::bash(&format!("echo {n}")))
-                .await
-                .outcome,
-            "ok"
-        );
+        setup.bash(&format!("echo {n}")).await.expect_ok();
     }
     relay.rule(|_, _| CallFate::Pass);
     assert_contains!(setup.answer(&stuck).await.text(), "stuck");
@@ -248,6 +241,6 @@ async fn a_start_that_is_in_the_journal_although_nobody_runs_it_is_answered_by_t
         "update request set state = 'started', attempt = 1 where id = ? and state = 'accepted'";
     assert_eq!(journal.execute(started, [&id]).expect("written"), 1);
     relay.rule(|_, _| CallFate::Pass);
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    setup.answer(&id).await.expect_error("interrupted");
     assert_eq!(setup.read("effects"), "", "it is not run");
 }

@@ -46,7 +46,7 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
     setup.caller.cancel(&unwanted).await;
     assert_eq!(setup.answer(&unwanted).await.outcome, "cancelled");
     setup.write("go", "");
-    assert_eq!(setup.answer(&running).await.outcome, "ok");
+    setup.answer(&running).await.expect_ok();
     setup
         .wait_for_state(&running, RequestState::Delivered)
         .await;
@@ -85,7 +85,7 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
     let resumed = setup.command(&["resume"]).await;
     assert_contains!(resumed.out, "Resumed", "3 requests begin now");
     for id in [&new, &read, &later] {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
     assert_eq!(setup.read("effects"), "new\nlater\n");
 }
@@ -116,7 +116,7 @@ async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
     assert_eq!(setup.read("effects"), "");
     let resumed = setup.command(&["resume"]).await;
     assert_contains!(resumed.out, "Safe mode is over");
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,7 +143,7 @@ async fn safe_mode_ends_by_itself_after_a_quiet_time() {
     assert!(switches.read_switch(OwnerSwitch::SafeMode).is_some());
     runner.stop().await;
     let runner = RunnerInProcess::start(&setup, none(), settings(Duration::ZERO));
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "unknown_tool"));
+    setup.answer(&id).await.expect_error("unknown_tool");
     wait_until("the switch to be off", || {
         switches.read_switch(OwnerSwitch::SafeMode).is_none()
     })

@@ -89,10 +89,7 @@ async fn where_nobody_reads_the_questions_a_host_is_refused_at_once() {
     );
     ask_about_loopback(&setup);
     let _runner = setup.run();
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash(&server.fetch()))
-        .await;
+    let answer = setup.bash(&server.fetch()).await;
     assert_contains!(answer.text(), "nobody can be asked now");
     assert_lacks!(answer.text(), "served");
 }
@@ -178,10 +175,7 @@ async fn a_rule_that_the_owner_adds_beforehand_saves_the_question() {
         .await;
     assert_eq!(added.code, Some(0), "{added:?}");
     let _runner = setup.run();
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash(&server.fetch()))
-        .await;
+    let answer = setup.bash(&server.fetch()).await;
     assert_contains!(answer.text(), "served");
 }
 
@@ -218,7 +212,6 @@ async fn the_time_of_a_question_counts_for_the_command() {
     assert!(setup.caller.questions().await.is_empty());
     let args = json!({"command": server.fetch(), "timeout": 1_000});
     let id = setup.ask(ToolCall::new("Bash", &args)).await;
-    let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "timeout"), "{answer:?}");
+    setup.answer(&id).await.expect_error("timeout");
     assert!(setup.caller.questions().await.is_empty());
 }

@@ -23,18 +23,15 @@ async fn a_slow_command_holds_up_its_own_conversation_alone() {
         ToolCall::bash("echo other > other"),
         ToolCall::new("Read", &json!({ "file_path": "began" })),
     ] {
-        assert_eq!(
-            setup.caller.call_and_wait(ask.of("other")).await.outcome,
-            "ok"
-        );
+        setup.call(ask.of("other")).await.expect_ok();
     }
     assert!(
         setup.caller.result(&slow).await.is_none() && setup.caller.result(&behind).await.is_none()
     );
     assert_eq!(setup.read("behind"), "");
     setup.write("go", "");
-    assert_eq!(setup.answer(&slow).await.outcome, "ok");
-    assert_eq!(setup.answer(&behind).await.outcome, "ok");
+    setup.answer(&slow).await.expect_ok();
+    setup.answer(&behind).await.expect_ok();
     assert_eq!(setup.read("behind"), "ran\n");
 }
 
@@ -44,22 +41,21 @@ async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
     let _runner = setup.run();
     let slow = setup.ask(ToolCall::bash(GATE).of("talk")).await;
     setup.line("began").await;
-    let status = setup
-        .caller
-        .call_and_wait(ToolCall::new("ShellStatus", &json!({})).of("talk"))
-        .await;
-    assert_eq!(status.outcome, "ok", "{status:?}");
+    setup
+        .call(ToolCall::new("ShellStatus", &json!({})).of("talk"))
+        .await
+        .expect_ok();
     let id = punie_core::ids::RequestId::parse(slow.clone()).expect("an id");
     let handle = punie_text::output::OutputStore::handle_for(&id, 0);
     setup
         .wait_for_stored_output(&slow, "a line of output")
         .await;
     let so_far = ToolCall::new("ReadOutput", &json!({ "handle": handle.as_str() })).of("talk");
-    let so_far = setup.caller.call_and_wait(so_far).await;
+    let so_far = setup.call(so_far).await;
     assert_contains!(so_far.text(), "a line of output");
     assert!(setup.caller.result(&slow).await.is_none(), "it still runs");
     setup.write("go", "");
-    assert_eq!(setup.answer(&slow).await.outcome, "ok");
+    setup.answer(&slow).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -79,23 +75,19 @@ async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobod
     // The backlog of one conversation delays no control tool and no other conversation. It does not delay a cancel of
     // its last request either.
     let last = asked.pop().expect("thirty");
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("ShellStatus", &json!({})).of("talk"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup
+        .call(ToolCall::new("ShellStatus", &json!({})).of("talk"))
+        .await
+        .expect_ok();
     let read = ToolCall::new("Read", &json!({ "file_path": "began" })).of("other");
-    assert_eq!(setup.caller.call_and_wait(read).await.outcome, "ok");
+    setup.call(read).await.expect_ok();
     assert_eq!(setup.caller.cancel(&last).await, "cancelling");
     assert_eq!(setup.answer(&last).await.outcome, "cancelled");
     assert!(setup.caller.result(&slow).await.is_none(), "it still runs");
     setup.write("go", "");
-    assert_eq!(setup.answer(&slow).await.outcome, "ok");
+    setup.answer(&slow).await.expect_ok();
     for id in &asked {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
     let order: Vec<String> = setup.read("order").lines().map(str::to_owned).collect();
     assert_eq!(order, (0..29).map(|n| n.to_string()).collect::<Vec<_>>());
@@ -107,23 +99,9 @@ async fn tasks_that_take_long_leave_the_places_of_other_calls_free() {
     let _runner = setup.run();
     for _ in 0..3 {
         let task = json!({ "tool": "Bash", "args": { "command": "until [ -e go ]; do sleep 0.02; done" } });
-        assert_eq!(
-            setup
-                .caller
-                .call_and_wait(ToolCall::new("Task", &task))
-                .await
-                .outcome,
-            "ok"
-        );
+        setup.call_tool("Task", &task).await.expect_ok();
     }
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("true"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("true").await.expect_ok();
     setup.write("go", "");
 }
 
@@ -144,7 +122,7 @@ async fn slow_commands_of_many_conversations_keep_no_read_waiting() {
         setup.line(&format!("began-{n}")).await;
     }
     let glob = ToolCall::new("Glob", &json!({ "pattern": "began-*" })).of("other");
-    assert_eq!(setup.caller.call_and_wait(glob).await.outcome, "ok");
+    setup.call(glob).await.expect_ok();
     for id in &slow {
         assert!(
             setup.caller.result(id).await.is_none(),
@@ -153,7 +131,7 @@ async fn slow_commands_of_many_conversations_keep_no_read_waiting() {
     }
     setup.write("go", "");
     for id in &slow {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
 }
 
@@ -178,7 +156,7 @@ async fn reads_that_hang_keep_no_other_read_waiting_for_good() {
         setup.wait_for_state(id, RequestState::Started).await;
     }
     let glob = ToolCall::new("Glob", &json!({ "pattern": "*" })).of("talk");
-    assert_eq!(setup.caller.call_and_wait(glob).await.outcome, "ok");
+    setup.call(glob).await.expect_ok();
     for id in &hanging {
         assert_eq!(
             setup.state(id),
@@ -213,6 +191,6 @@ async fn a_backlog_that_is_taken_back_is_answered_while_nothing_may_begin_and_ho
         assert_eq!(setup.answer(id).await.outcome, "cancelled");
     }
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
-    assert_eq!(setup.answer(&last).await.outcome, "ok");
+    setup.answer(&last).await.expect_ok();
     assert_eq!(setup.read("effects"), "ran\n");
 }

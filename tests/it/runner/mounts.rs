@@ -40,14 +40,7 @@ async fn what_a_killed_runner_left_of_secrets_is_gone_before_the_first_poll() {
     setup.ask(ToolCall::new("SkillBash", &args)).await;
     let mut behind = args.clone();
     behind["run_in_background"] = true.into();
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::new("SkillBash", &behind))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.call_tool("SkillBash", &behind).await.expect_ok();
     wait_until("both to have read it", || {
         setup.read("pids").matches("read").count() == 2
     })

@@ -104,7 +104,7 @@ async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
     setup
         .command(&["approvals", "allow", listed["id"].as_str().expect("an id")])
         .await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     assert_eq!(desktop.told.recv().await, Some(ServiceEvent::Closed(7)));
 
     let question = json!({ "questions": [{ "question": "Which <color>?" }] });
@@ -125,10 +125,7 @@ async fn without_notify_nothing_is_shown_and_nobody_counts_as_asked() {
     };
     let setup = RunnerFixture::without_listener(&format!("{ASKING}notify = false\n")).await;
     let _runner = start_runner(&setup, &desktop);
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo ran > effect"))
-        .await;
+    let answer = setup.bash("echo ran > effect").await;
     assert_contains!(answer.text(), "nobody can be asked");
     assert!(desktop.told.try_recv().is_err());
 }

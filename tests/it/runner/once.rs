@@ -24,7 +24,7 @@ async fn what_was_sent_while_the_runner_was_stopped_runs_in_order_when_it_starts
     let answer = setup.answer(&read).await;
     assert_eq!(setup.read("order"), "1\n2\n3\n4\n");
     assert_contains!(answer.text(), "4"; "the read must see the effects before it");
-    assert_eq!(setup.answer(&first).await.outcome, "ok");
+    setup.answer(&first).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

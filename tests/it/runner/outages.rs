@@ -2,7 +2,6 @@
 
 use punie_engine::runner::Clock;
 
-use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
@@ -10,14 +9,7 @@ use crate::harness::wait::{wait_for_some, wait_until};
 async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
     let mut setup = RunnerFixture::new().await;
     let runner = setup.run();
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("true"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("true").await.expect_ok();
     runner.logs("the catalog is published").await;
     let before = runner.log().lines().count();
     setup.stop_backend().await;
@@ -27,14 +19,7 @@ async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
     .await;
     setup.start_backend().await;
     runner.logs("the backend answers again after ").await;
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("true"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("true").await.expect_ok();
     let log = runner.log();
     let told: Vec<&str> = log
         .lines()
@@ -54,14 +39,7 @@ async fn a_delivered_answer_is_a_contact() {
     let runner = setup.run();
     runner.logs("the catalog is published").await;
     let asked_ms = Clock::system().now_ms();
-    assert_eq!(
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash("true"))
-            .await
-            .outcome,
-        "ok"
-    );
+    setup.bash("true").await.expect_ok();
     wait_for_some("a contact since then", async || {
         let status = setup.status().await;
         let last = status["backend"]["lastContactMs"].as_i64()?;

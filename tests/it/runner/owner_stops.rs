@@ -35,16 +35,12 @@ fn stubborn_command(file: &str) -> String {
 
 async fn begin_shell(setup: &RunnerFixture, command: &str) {
     let args = json!({ "command": command, "run_in_background": true });
-    let begun = setup
-        .caller
-        .call_and_wait(ToolCall::new("Bash", &args))
-        .await;
-    assert_eq!(begun.outcome, "ok", "{begun:?}");
+    setup.call_tool("Bash", &args).await.expect_ok();
 }
 
 async fn shell_state(setup: &RunnerFixture, id: &str) -> String {
     let ask = ToolCall::new("ShellStatus", &json!({ "shell_id": id }));
-    setup.caller.call_and_wait(ask).await.text()
+    setup.call(ask).await.text()
 }
 
 fn sorted_texts(list: &Value) -> Vec<&str> {
@@ -76,10 +72,8 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
     let query = setup.ask(ToolCall::new("SqliteQuery", &args).of("c")).await;
     begin_shell(&setup, &stubborn_command("shell")).await;
     let args = json!({ "command": stubborn_command("terminal"), "background": true });
-    let begun = setup
-        .caller
-        .call_and_wait(ToolCall::new("run_command", &args).of("d"));
-    assert_eq!(begun.await.outcome, "ok");
+    let begun = setup.call(ToolCall::new("run_command", &args).of("d"));
+    begun.await.expect_ok();
     let behind = setup.ask(ToolCall::bash("echo ran > behind").of("a")).await;
     let mut pids = Vec::new();
     for file in ["deaf", "polite", "shell", "terminal"] {
@@ -135,7 +129,7 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
         "{again:?}"
     );
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));
-    assert_eq!(setup.answer(&behind).await.outcome, "ok");
+    setup.answer(&behind).await.expect_ok();
     let told = shell_state(&setup, "sh_1").await;
     assert_contains!(told, "killed by SIGKILL; the owner stopped it");
 }

@@ -32,12 +32,13 @@ async fn an_unreadable_request_spoils_no_page() {
     let pass = setup.once().await;
     assert_eq!(pass["pending"], 0, "{pass}");
     for id in [&before, &after] {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
     for id in [&bad, &worse] {
-        let answer = setup.answer(id).await;
-        assert_eq!(answer.verdict(), ("error", "invalid_args"));
-        assert_contains!(answer.text(), "cannot be read");
+        assert_contains!(
+            setup.answer(id).await.expect_error("invalid_args"),
+            "cannot be read"
+        );
     }
     let mut ran: Vec<String> = setup.read("ran").lines().map(str::to_owned).collect();
     ran.sort_unstable();
@@ -128,10 +129,7 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
         !relay.calls("events:listOpenIds").is_empty()
     })
     .await;
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo found"))
-        .await;
+    let answer = setup.bash("echo found").await;
     assert_contains!(answer.text(), "found");
     // While a request that the listing found runs, the runner fetches its body once, however often it is listed.
     let id = setup
@@ -190,7 +188,7 @@ async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
     }
     let _runner = setup.run_at(&relay.url);
     for id in &asked {
-        assert_eq!(setup.answer(id).await.outcome, "ok");
+        setup.answer(id).await.expect_ok();
     }
     assert_eq!(
         (setup.read("60.txt").len(), setup.read("69.txt").as_str()),
@@ -224,7 +222,7 @@ async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
     setup
         .ask(ToolCall::bash("echo ran >> effects").with("requestId", json!(id.as_str())))
         .await;
-    assert_eq!(setup.answer(id.as_str()).await.outcome, "ok");
+    setup.answer(id.as_str()).await.expect_ok();
     setup
         .wait_for_state(id.as_str(), RequestState::Delivered)
         .await;

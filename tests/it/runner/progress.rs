@@ -33,7 +33,7 @@ async fn a_running_command_is_seen_before_it_ends() {
 async fn a_token_is_masked_in_what_is_shown_too() {
     let setup = RunnerFixture::new().await;
     let _runner = setup.run();
-    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    setup.bash("true").await;
     let token = std::fs::read_to_string(setup.setting.tokens().join("device"))
         .expect("there")
         .trim()
@@ -116,8 +116,7 @@ async fn nothing_is_told_where_the_owner_wants_none() {
     let relay = Relay::before(&setup.setting.url).await;
     let _runner = setup.run_at(&relay.url);
     let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("echo a; sleep 1.3; echo b").with("progress", json!(true)))
+        .call(ToolCall::bash("echo a; sleep 1.3; echo b").with("progress", json!(true)))
         .await;
     assert_eq!(answer.text(), "a\nb");
     assert!(relay.calls("events:appendProgress").is_empty());
@@ -207,5 +206,5 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     .await;
     assert_eq!(told(), before, "nobody listens any more");
     setup.write("go", "");
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
 }

@@ -21,7 +21,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
             std::fs::remove_file(&token_file).expect("removed");
         }
         let runner = setup.run();
-        setup.caller.call_and_wait(ToolCall::bash("true")).await;
+        setup.bash("true").await;
         let token = std::fs::read_to_string(&token_file)
             .expect("there")
             .trim()
@@ -34,8 +34,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
             &format!("before {}{token}{}\n", ".".repeat(973), "-".repeat(3_000)),
         );
         let long = setup
-            .caller
-            .call_and_wait(ToolCall::new("Read", &json!({ "file_path": "long.txt" })))
+            .call_tool("Read", &json!({ "file_path": "long.txt" }))
             .await;
         assert_contains!(long.text(), "before ...");
         assert_lacks!(long.raw, &token[..8]);
@@ -52,7 +51,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
         ];
         let mut handle = None;
         for ask in asks {
-            let answer = setup.caller.call_and_wait(ask).await;
+            let answer = setup.call(ask).await;
             assert_lacks!(answer.raw, &token);
             assert!(
                 answer.text().contains("before") && answer.payload["meta"]["redactions"].is_u64(),
@@ -67,7 +66,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
             "ReadOutput",
             &json!({ "handle": handle.expect("the large output was kept"), "limit": 1 }),
         );
-        let kept = setup.caller.call_and_wait(kept).await;
+        let kept = setup.call(kept).await;
         assert_contains!(kept.text(), "before");
         assert_lacks!(kept.raw, &token);
         for file in std::fs::read_dir(setup.setting.home.join("state/outputs")).expect("the folder")
@@ -87,7 +86,7 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
 async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
     let setup = RunnerFixture::new().await;
     let _runner = setup.run();
-    setup.caller.call_and_wait(ToolCall::bash("true")).await;
+    setup.bash("true").await;
     let token = std::fs::read_to_string(setup.setting.tokens().join("device"))
         .expect("there")
         .trim()
@@ -118,13 +117,7 @@ async fn withheld_variables_are_masked_and_so_is_what_the_owner_stores_while_the
         ("MY_TOKEN_MODE", "disabled".as_ref()),
     ];
     let _runner = RunningProgram::start_with(&setup.setting, &["run"], &variables);
-    let said = async |command: &str| {
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash(command))
-            .await
-            .text()
-    };
+    let said = async |command: &str| setup.bash(command).await.text();
     assert_eq!(
         said("echo \"[$MY_API_KEY]\"; echo withheld-0123456789 disabled").await,
         "[]\n[REDACTED:secret] disabled"
@@ -156,13 +149,7 @@ async fn what_a_shells_start_files_assign_behind_a_guard_is_masked() {
     let huge = std::fs::File::create(user_home.join(".zshenv")).expect("made");
     huge.set_len(1 << 40).expect("sparse");
     let _runner = setup.run();
-    let said = async |command: &str| {
-        setup
-            .caller
-            .call_and_wait(ToolCall::bash(command))
-            .await
-            .text()
-    };
+    let said = async |command: &str| setup.bash(command).await.text();
     assert_eq!(
         said("echo bashrc-0123456789 fish-0123456789 $(echo bashrc-0123456789 | rev)").await,
         "[REDACTED:secret] [REDACTED:secret] [REDACTED:secret]"

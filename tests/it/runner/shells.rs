@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::harness::caller::ToolCall;
 use crate::harness::running::{is_alive, processes_with_argument};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
@@ -12,20 +11,13 @@ const COUNTER: &str = "echo $$ > pid; n=0; while :; do until [ -e go$n ]; do sle
 
 async fn begin_shell(setup: &RunnerFixture, command: &str) -> String {
     let args = json!({"command": command, "run_in_background": true, "description": "A test"});
-    let begun = setup
-        .caller
-        .call_and_wait(ToolCall::new("Bash", &args))
-        .await;
-    assert_eq!(begun.outcome, "ok", "{begun:?}");
+    let begun = setup.call_tool("Bash", &args).await;
+    begun.expect_ok();
     begun.text()
 }
 
 async fn shell_status(setup: &RunnerFixture, args: serde_json::Value) -> String {
-    setup
-        .caller
-        .call_and_wait(ToolCall::new("ShellStatus", &args))
-        .await
-        .text()
+    setup.call_tool("ShellStatus", &args).await.text()
 }
 
 /// Asks for the status until it contains these words: one call waits for half a minute at most.
@@ -82,24 +74,15 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
         "its output goes on under the same name"
     );
     let args = json!({"handle": find_handle(&last)});
-    let kept = setup
-        .caller
-        .call_and_wait(ToolCall::new("ReadOutput", &args))
-        .await
-        .text();
+    let kept = setup.call_tool("ReadOutput", &args).await.text();
     assert_contains!(kept, "1\tline 0\n", "3\tline 2\n");
 
     let task = setup
-        .caller
-        .call_and_wait(ToolCall::new("TaskOutput", &json!({"task_id": "sh_1"})))
+        .call_tool("TaskOutput", &json!({"task_id": "sh_1"}))
         .await
         .text();
     assert_contains!(task, "running for ", "line 2"; "a shell is a task too");
-    let tasks = setup
-        .caller
-        .call_and_wait(ToolCall::new("TaskOutput", &json!({})))
-        .await
-        .text();
+    let tasks = setup.call_tool("TaskOutput", &json!({})).await.text();
     assert_contains!(tasks, "sh_1");
 
     // A second shell gets a name of its own.
@@ -107,8 +90,7 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
     runner.kill();
     let _runner = setup.run();
     let killed = setup
-        .caller
-        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .call_tool("KillShell", &json!({"shell_id": "sh_1"}))
         .await;
     assert_contains!(killed.text(), "stopped with SIGTERM");
     assert!(!is_alive(&pid));
@@ -120,8 +102,7 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
     let listed = shell_status(&setup, json!({})).await;
     assert_contains!(listed, "sh_2", "running for");
     setup
-        .caller
-        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_2"})))
+        .call_tool("KillShell", &json!({"shell_id": "sh_2"}))
         .await;
     wait_until("no named pipe", || {
         std::fs::read_dir(setup.setting.home.join("state/shells"))
@@ -150,8 +131,7 @@ async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
     );
     assert_eq!(processes_with_argument(&marker).len(), 1);
     setup
-        .caller
-        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .call_tool("KillShell", &json!({"shell_id": "sh_1"}))
         .await;
     assert_eq!(processes_with_argument(&marker), Vec::<u32>::new());
 }
@@ -185,17 +165,12 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
         "its exit code is not known"
     );
     let kept = setup
-        .caller
-        .call_and_wait(ToolCall::new(
-            "ReadOutput",
-            &json!({"handle": find_handle(&lost)}),
-        ))
+        .call_tool("ReadOutput", &json!({"handle": find_handle(&lost)}))
         .await
         .text();
     assert_contains!(kept, "1\tline 0\n");
     let killed = setup
-        .caller
-        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .call_tool("KillShell", &json!({"shell_id": "sh_1"}))
         .await;
     assert!(
         killed.outcome == "ok" && killed.text().contains("is over: ended while"),
@@ -239,10 +214,7 @@ async fn a_terminal_that_ended_before_a_crash_says_how_and_reads_as_it_did() {
     let command =
         "printf '\\033[32mgreen\\033[0m\\n'; until [ -e go ]; do sleep 0.02; done; exit 3";
     let args = json!({"command": command, "run_in_background": true, "tty": true, "yield_ms": 250});
-    setup
-        .caller
-        .call_and_wait(ToolCall::new("Bash", &args))
-        .await;
+    setup.call_tool("Bash", &args).await;
     waited_for(&setup, "green").await;
     setup.write("go", "");
     let end = json!({"shell_id": "sh_1", "wait_ms": 30_000});
@@ -281,10 +253,7 @@ async fn a_stop_ends_shells_and_the_next_life_says_so() {
 async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_and_said_to_be() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::bash("sleep 600 & echo $! > pid; echo hi"))
-        .await;
+    let answer = setup.bash("sleep 600 & echo $! > pid; echo hi").await;
     assert_contains!(answer.text(), "Kept as shell sh_1");
     let pid = setup.line("pid").await;
     runner.kill();
@@ -317,16 +286,11 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
     assert_contains!(waited_for(&setup, "^1000000$").await, "\n1000000\n");
     let shown = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
     let args = json!({"handle": find_handle(&shown), "offset": 999_999});
-    let kept = setup
-        .caller
-        .call_and_wait(ToolCall::new("ReadOutput", &args))
-        .await
-        .text();
+    let kept = setup.call_tool("ReadOutput", &args).await.text();
     assert_contains!(kept, "999999\t999999\n", "1000000\t1000000\n");
     // The shell outlives the runner of this test, so the test ends it.
     setup
-        .caller
-        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .call_tool("KillShell", &json!({"shell_id": "sh_1"}))
         .await;
     assert!(!is_alive(&pid));
 }
@@ -336,11 +300,7 @@ const ANSWERER: &str = "echo $$ > pid; while read -r line; do echo \"got $line\"
 
 async fn begin_terminal(setup: &RunnerFixture) -> String {
     let args = json!({"command": ANSWERER, "run_in_background": true, "tty": true});
-    let begun = setup
-        .caller
-        .call_and_wait(ToolCall::new("Bash", &args))
-        .await;
-    assert_eq!(begun.outcome, "ok", "{begun:?}");
+    setup.call_tool("Bash", &args).await.expect_ok();
     let pid = setup.line("pid").await;
     type_text(setup, "one").await;
     pid
@@ -348,11 +308,7 @@ async fn begin_terminal(setup: &RunnerFixture) -> String {
 
 async fn type_text(setup: &RunnerFixture, text: &str) {
     let args = json!({"shell_id": "sh_1", "text": text, "pattern": format!("^got {text}"), "wait_ms": 30_000});
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::new("WriteShell", &args))
-        .await
-        .text();
+    let answer = setup.call_tool("WriteShell", &args).await.text();
     assert_contains!(answer, &format!("\n{text}\ngot {text}\n"));
 }
 
@@ -386,8 +342,7 @@ async fn a_terminal_lives_through_a_crash_and_is_typed_into_by_the_next_runner()
         "the process that holds the terminal"
     );
     let killed = setup
-        .caller
-        .call_and_wait(ToolCall::new("KillShell", &json!({"shell_id": "sh_1"})))
+        .call_tool("KillShell", &json!({"shell_id": "sh_1"}))
         .await;
     assert_contains!(killed.text(), "stopped with ");
     assert!(!is_alive(&pid));
@@ -418,11 +373,7 @@ async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
     assert_contains!(whole, "\nline 0\nline 1\n");
     for shell in ["sh_1", "sh_2"] {
         setup
-            .caller
-            .call_and_wait(ToolCall::new(
-                "KillShell",
-                &json!({"shell_id": shell, "signal": "KILL"}),
-            ))
+            .call_tool("KillShell", &json!({"shell_id": shell, "signal": "KILL"}))
             .await;
     }
     assert!(!is_alive(&terminal) && !is_alive(&plain));

@@ -48,7 +48,7 @@ async fn a_command_may_finish_within_the_grace() {
     // The call that had not started waits for the next process.
     assert_eq!(setup.read("behind"), "");
     setup.once().await;
-    assert_eq!(setup.answer(&behind).await.outcome, "ok");
+    setup.answer(&behind).await.expect_ok();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,8 +69,7 @@ async fn a_command_that_does_not_finish_is_ended_and_answered_as_interrupted() {
         .result(&id)
         .await
         .expect("delivered before the end");
-    assert_eq!(answer.verdict(), ("error", "interrupted"));
-    assert_contains!(answer.text(), "half of it");
+    assert_contains!(answer.expect_error("interrupted"), "half of it");
     assert!(!is_alive(&child));
     assert!(!setup.caller.sees_online().await);
 }
@@ -88,7 +87,7 @@ async fn a_stubborn_command_is_killed_and_answered() {
         .result(&id)
         .await
         .expect("delivered before the end");
-    assert_eq!(answer.verdict(), ("error", "interrupted"));
+    answer.expect_error("interrupted");
     assert!(!is_alive(&child));
 }
 
@@ -112,7 +111,7 @@ async fn a_second_request_to_stop_hurries() {
     wait_until("the command to end", || !is_alive(&child)).await;
     // The next runner answers the calls that the hurried stop left.
     let _runner = setup.run();
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    setup.answer(&id).await.expect_error("interrupted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,14 +142,7 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
         if words.contains("INT") {
             runner.signal(Signal::INT);
         }
-        assert_eq!(
-            setup
-                .caller
-                .call_and_wait(ToolCall::bash("echo still here"))
-                .await
-                .outcome,
-            "ok"
-        );
+        setup.bash("echo still here").await.expect_ok();
         runner.terminate();
         let ended = runner.end().await;
         assert_eq!(ended.code, Some(0), "{ended:?}");

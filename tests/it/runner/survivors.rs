@@ -23,7 +23,7 @@ async fn daemons_of_a_command_that_a_crash_cut_off_are_ended_by_the_next_life() 
         "the test needs an orphan"
     );
     let _runner = setup.run();
-    assert_eq!(setup.answer(&id).await.verdict(), ("error", "interrupted"));
+    setup.answer(&id).await.expect_error("interrupted");
     assert_eq!(
         processes_with_argument(&marker),
         Vec::<u32>::new(),

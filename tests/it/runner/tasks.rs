@@ -9,10 +9,7 @@ use crate::harness::wait::wait_for_some;
 /// Starts a task and returns its id.
 async fn start_task(setup: &RunnerFixture, command: &str) -> String {
     let args = json!({ "tool": "Bash", "args": { "command": command } });
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::new("Task", &args).of("talk"))
-        .await;
+    let answer = setup.call(ToolCall::new("Task", &args).of("talk")).await;
     let text = answer.text();
     text.split_whitespace()
         .nth(1)
@@ -22,8 +19,7 @@ async fn start_task(setup: &RunnerFixture, command: &str) -> String {
 
 async fn task_output(setup: &RunnerFixture, task: &str) -> CallAnswer {
     setup
-        .caller
-        .call_and_wait(ToolCall::new("TaskOutput", &json!({ "task_id": task })).of("talk"))
+        .call(ToolCall::new("TaskOutput", &json!({ "task_id": task })).of("talk"))
         .await
 }
 
@@ -94,7 +90,7 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
     let args = json!({ "task_id": task, "since": 6, "wait_ms": 30_000 });
     let text = wait_for_some("its end", async || {
         let ask = ToolCall::new("TaskOutput", &args).of("talk");
-        let text = setup.caller.call_and_wait(ask).await.text();
+        let text = setup.call(ask).await.text();
         text.contains("is done after").then_some(text)
     })
     .await;
@@ -103,8 +99,7 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
     assert_lacks!(text, "first"; "there is no more to follow");
     let list = async || {
         setup
-            .caller
-            .call_and_wait(ToolCall::new("TaskOutput", &json!({})).of("talk"))
+            .call(ToolCall::new("TaskOutput", &json!({})).of("talk"))
             .await
             .text()
     };
@@ -118,8 +113,7 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
     let _runner = setup.run();
     assert_eq!(list().await, before);
     let again = setup
-        .caller
-        .call_and_wait(ToolCall::new("TaskOutput", &args).of("talk"))
+        .call(ToolCall::new("TaskOutput", &args).of("talk"))
         .await;
     assert_eq!(again.text(), text);
     // A task number is used once, and the ids of earlier versions still name their tasks.

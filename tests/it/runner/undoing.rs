@@ -35,7 +35,7 @@ async fn a_background_command_is_one_change_from_its_start_to_its_end() {
         "echo early > early; until [ -e go ]; do sleep 0.02; done; echo late > kept; touch done";
     let args = json!({"command": command, "run_in_background": true, "description": "A test"});
     let id = setup.ask(ToolCall::new("Bash", &args)).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     setup.line("early").await;
     let refused = run_undo(&setup, &id).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
@@ -68,7 +68,7 @@ async fn two_runners_in_one_folder_undo_each_its_own() {
         };
         for (setup, who) in [(&one, "one"), (&other, "other")] {
             let id = setup.ask(command(who)).await;
-            assert_eq!(setup.answer(&id).await.outcome, "ok");
+            setup.answer(&id).await.expect_ok();
             ids.push((setup, id));
         }
     }

@@ -84,9 +84,10 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
     listed_questions(&setup).await;
     let no = setup.command(&["questions", "refuse", &id]).await;
     assert_eq!(no.code, Some(0), "{no:?}");
-    let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
-    assert_contains!(answer.text(), "the owner refused");
+    assert_contains!(
+        setup.answer(&id).await.expect_error("policy_denied"),
+        "the owner refused"
+    );
     let recorded = setup.setting.home.join("state/signals/consents.jsonl");
     let recorded = std::fs::read_to_string(recorded).expect("the consents");
     let acts = recorded.lines().map(|line| {
@@ -128,12 +129,13 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
     let consents = punie_home::SignalConsents::in_home(&home);
     consents.add_record(&consent).expect("written");
     let id = setup.ask(collect_call(&json!([]))).await;
-    assert_eq!(setup.answer(&id).await.outcome, "ok");
+    setup.answer(&id).await.expect_ok();
     setup.configure("dev_environment = \"on\"", "dev_environment = \"off\"");
     let id = setup.ask(collect_call(&json!([]))).await;
-    let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
-    assert_contains!(answer.text(), "No category of user signals is on");
+    assert_contains!(
+        setup.answer(&id).await.expect_error("policy_denied"),
+        "No category of user signals is on"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,12 +155,7 @@ async fn a_caller_with_workspaces_of_its_own_gets_no_signals() {
     let setup = RunnerFixture::with_config(config).await;
     let _runner = setup.run();
     let id = setup.ask(collect_call(&json!([]))).await;
-    let answer = setup.answer(&id).await;
-    assert_eq!(
-        answer.verdict(),
-        ("error", "outside_workspace"),
-        "{answer:?}"
-    );
+    setup.answer(&id).await.expect_error("outside_workspace");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -173,8 +170,7 @@ async fn a_backend_that_says_yes_in_the_owner_s_place_gets_nothing() {
     let forged = "UPDATE permissions SET options = replace(options, 'reject_once', 'allow_once')";
     assert_eq!(setup.database().execute(forged, []).expect("forged"), 1);
     setup.caller.choose(&question, "allow_once").await;
-    let answer = setup.answer(&id).await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{answer:?}");
+    setup.answer(&id).await.expect_error("policy_denied");
     let consents = setup.setting.home.join("state/signals/consents.jsonl");
     assert!(!consents.exists(), "nothing was agreed to");
 }

@@ -452,8 +452,7 @@ async fn the_journal_knows_which_calls_write() {
     let _runner = setup.run();
     let ask = async |args: Value| {
         setup
-            .caller
-            .call_and_wait(ToolCall::new("SqliteQuery", &args).of("talk"))
+            .call(ToolCall::new("SqliteQuery", &args).of("talk"))
             .await
     };
     let query = "DELETE FROM users WHERE id = 1";
@@ -462,11 +461,10 @@ async fn the_journal_knows_which_calls_write() {
     let answer = ask(json!({"database_path": "app.db", "query": query, "mode": "rw"})).await;
     assert_contains!(answer.text(), "1 row affected");
     let args = json!({"tool": "SqliteQuery", "args": {"database_path": "app.db", "query": query, "mode": "rw"}});
-    let answer = setup
-        .caller
-        .call_and_wait(ToolCall::new("Task", &args).of("talk"))
-        .await;
-    assert_eq!(answer.outcome, "ok", "{answer:?}");
+    setup
+        .call(ToolCall::new("Task", &args).of("talk"))
+        .await
+        .expect_ok();
     let journal =
         Connection::open(setup.setting.home.join("state/journal.sqlite3")).expect("the journal");
     let mut statement = journal

@@ -76,16 +76,12 @@ async fn a_task_that_cannot_run_is_refused_at_once() {
         ),
         (json!({"tool": " ", "args": {}}), "unknown_tool", ""),
     ] {
-        let answer = setup
-            .caller
-            .call_and_wait(ToolCall::new("Task", &args).of("talk"))
-            .await;
+        let answer = setup.call(ToolCall::new("Task", &args).of("talk")).await;
         assert_eq!(answer.verdict(), ("error", code), "{args}: {answer:?}");
         assert_contains!(answer.text(), words; "{args}");
     }
     let listed = setup
-        .caller
-        .call_and_wait(ToolCall::new("TaskOutput", &json!({})).of("talk"))
+        .call(ToolCall::new("TaskOutput", &json!({})).of("talk"))
         .await;
     assert_contains!(listed.text(), "There are no tasks");
 }

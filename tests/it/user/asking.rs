@@ -199,10 +199,9 @@ async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
     let setup = RunnerFixture::with_config("[questions]\npatience_ms = 1000\n").await;
     let runner = setup.run();
     let silent = setup
-        .caller
-        .call_and_wait(question_call(&json!([color_question(), color_question()])))
+        .call(question_call(&json!([color_question(), color_question()])))
         .await;
-    assert_eq!(silent.outcome, "ok");
+    silent.expect_ok();
     let line = "Which color? -> (nobody answered within 1 s)";
     assert_eq!(silent.text(), format!("{line}\n{line}"));
     runner.terminate();
@@ -212,10 +211,7 @@ async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
         "[questions]\ndefault = \"decide yourself\"\n",
     );
     let _runner = setup.run();
-    let silent = setup
-        .caller
-        .call_and_wait(question_call(&json!([color_question()])))
-        .await;
+    let silent = setup.call(question_call(&json!([color_question()]))).await;
     assert_eq!(
         silent.text(),
         "Which color? -> decide yourself (the owner's default: nobody answered within 1 s)"
@@ -226,12 +222,13 @@ async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
 async fn w79_where_nobody_can_be_asked_the_model_is_told_at_once() {
     let setup = RunnerFixture::without_listener("").await;
     let _runner = setup.run();
-    let answer = setup
-        .caller
-        .call_and_wait(question_call(&json!([color_question()])))
-        .await;
-    assert_eq!(answer.verdict(), ("error", "policy_denied"));
-    assert_contains!(answer.text(), "Nobody can be asked now");
+    assert_contains!(
+        setup
+            .call(question_call(&json!([color_question()])))
+            .await
+            .expect_error("policy_denied"),
+        "Nobody can be asked now"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -249,7 +246,7 @@ async fn a_conversation_is_asked_one_question_at_a_time_and_its_other_calls_go_o
     let call = setup.listed_question().await;
     assert_eq!(call["tool"], "Bash");
     setup.command(&["approvals", "allow", &bash]).await;
-    assert_eq!(setup.answer(&bash).await.outcome, "ok");
+    setup.answer(&bash).await.expect_ok();
     let other = setup
         .ask(question_call(&json!([{ "question": "Other?" }])).of("other"))
         .await;
@@ -332,7 +329,7 @@ async fn what_is_answered_while_the_runner_is_down_counts_after_its_start() {
         }
         let runner = setup.run();
         assert_eq!(setup.answer(&id).await.text(), "Which color? -> Blue");
-        assert_eq!(setup.answer(&bash).await.outcome, "ok");
+        setup.answer(&bash).await.expect_ok();
         assert!(setup.caller.questions().await.is_empty());
         runner.terminate();
         runner.end().await;
@@ -400,9 +397,8 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
         }
         let runner = setup.run();
         assert_eq!(setup.answer(&question).await.text(), "Which color? -> Blue");
-        assert_eq!(setup.answer(&allowed).await.outcome, "ok");
-        let refused = setup.answer(&denied).await;
-        assert_eq!(refused.verdict(), ("error", "policy_denied"), "{refused:?}");
+        setup.answer(&allowed).await.expect_ok();
+        setup.answer(&denied).await.expect_error("policy_denied");
         runner.terminate();
         runner.end().await;
     }

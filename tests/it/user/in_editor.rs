@@ -43,8 +43,7 @@ async fn a_silent_editor_leaves_it_to_others_and_ends_with_the_time_or_the_call(
         crate::harness::caller::ToolCall::new("AskUserQuestion", &args)
     };
     let silent = setup
-        .caller
-        .call_and_wait(question_call(&json!([color_question()])))
+        .call(question_call(&json!([color_question()])))
         .await
         .text();
     assert_eq!(silent, "Which color? -> (nobody answered within 2 s)");
