@@ -1,8 +1,7 @@
 //! The decoder of tool arguments: it accepts common mistakes of models, and answers other mistakes with an error.
 
 use punie_tool::{
-    AllowScope, DeclaredAccess, ErrorCode, Tool, ToolContext, ToolEffect, ToolError, ToolRegistry,
-    ToolSet,
+    AllowScope, DeclaredAccess, Tool, ToolContext, ToolEffect, ToolError, ToolRegistry, ToolSet,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -84,7 +83,7 @@ fn argument_error(args: &str) -> String {
         .decode_call(args)
         .map(drop)
         .expect_err(args);
-    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs, "{args}");
+    assert_error!(error, InvalidArgs; "{args}");
     error.model_text().to_owned()
 }
 
@@ -257,7 +256,7 @@ fn an_unknown_tool_is_answered_with_what_was_meant() {
     let whole = all_tools();
     let said = |name: &str| {
         let error = whole.registry.find(name).map(drop).expect_err(name);
-        assert_eq!(error.stable_code(), ErrorCode::UnknownTool);
+        assert_error!(error, UnknownTool);
         error.model_text().to_owned()
     };
     assert_eq!(

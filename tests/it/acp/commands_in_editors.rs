@@ -7,7 +7,6 @@ use punie_editor::protocol::{Error, TerminalExitStatus};
 use punie_host::TerminalClient;
 use punie_host::terminals::{CommandLaunch, CreateTerminal};
 use punie_text::redact::{MASK, Secret};
-use punie_tool::ErrorCode;
 use punie_tool::request::CallFailure;
 use tokio_util::sync::CancellationToken;
 
@@ -142,10 +141,7 @@ async fn it_starts_in_its_folder_with_its_environment() {
         fake.command_environments()
     );
     let loader = json!({"command": "true", "env": {"LD_PRELOAD": "/x.so"}});
-    assert_eq!(
-        bench.refused("Bash", loader).await.stable_code(),
-        ErrorCode::PolicyDenied
-    );
+    assert_error!(bench.refused("Bash", loader).await, PolicyDenied);
     assert_eq!(
         fake.command_environments().len(),
         1,
@@ -202,8 +198,7 @@ async fn a_command_over_its_time_is_killed_and_waited_for_before_it_is_read() {
     let error = bench
         .refused("Bash", json!({"command": "x", "timeout": 20}))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::Timeout);
-    assert_contains!(error.model_text(), "so far", "Fake Editor was told to stop");
+    assert_error!(error, Timeout: "so far", "Fake Editor was told to stop");
     let facts = error_meta(error);
     assert!(
         facts.timed_out && facts.may_have_run && facts.signal.as_deref() == Some("SIGKILL"),
@@ -264,10 +259,7 @@ async fn a_cancelled_command_is_killed_and_released() {
             cancel.cancel();
         }
     );
-    assert_eq!(
-        answer.expect_err("cancelled").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(answer.expect_err("cancelled"), Cancelled);
     assert_eq!(fake.methods().last(), Some(&"terminal/release"));
 }
 
@@ -460,14 +452,13 @@ async fn names_are_counted_over_both_kinds_and_each_finds_its_side() {
             .release_terminal(&open.id)
             .await
             .expect("released");
-        assert_eq!(
+        assert_error!(
             bench
                 .overlay
                 .terminal_output(query)
                 .await
-                .expect_err("gone")
-                .stable_code(),
-            ErrorCode::NotFound
+                .expect_err("gone"),
+            NotFound
         );
     }
 }

@@ -5,7 +5,6 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::harness::fake_client::ClientFault;
 use punie_editor::protocol::Error;
-use punie_tool::ErrorCode;
 
 const UNSAVED: &str = "[unsaved in Fake Editor; the file on disk differs]";
 
@@ -106,7 +105,7 @@ async fn a_file_that_is_only_in_the_editor_is_read() {
     let missing = bench
         .refused("Read", file_argument(&bench.root.join("nowhere.txt")))
         .await;
-    assert_eq!(missing.stable_code(), ErrorCode::NotFound);
+    assert_error!(missing, NotFound);
 }
 
 #[tokio::test]
@@ -212,10 +211,7 @@ async fn a_cancelled_call_waits_for_no_editor() {
             .await;
         cancel.cancel();
     });
-    assert_eq!(
-        answer.expect_err("cancelled").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(answer.expect_err("cancelled"), Cancelled);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::harness::wait::wait_until;
 use punie_host::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
 use punie_host::local::intent_recovery;
 use punie_host::{FileClient, RawPath};
-use punie_tool::{CallIntent, ErrorCode, IntentFuture, IntentOutcome, IntentRecorder};
+use punie_tool::{CallIntent, IntentFuture, IntentOutcome, IntentRecorder};
 use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -169,25 +169,13 @@ async fn what_somebody_typed_meanwhile_is_not_lost() {
     fake.open(&path, "one\nand typed\n");
     fake.next_text(&path, "one\n");
     let edit = json!({"file_path": path, "old_string": "one", "new_string": "two"});
-    assert_eq!(
-        bench.refused("Edit", edit.clone()).await.stable_code(),
-        ErrorCode::Stale,
-        "it changed before the check"
-    );
+    assert_error!(bench.refused("Edit", edit.clone()).await, Stale; "it changed before the check");
     fake.open(&path, "one\nand typed\n");
     fake.next_text(&path, "one\n");
     fake.next_text(&path, "one\n");
-    assert_eq!(
-        bench.refused("Edit", edit).await.stable_code(),
-        ErrorCode::Stale,
-        "it changed after the check"
-    );
+    assert_error!(bench.refused("Edit", edit).await, Stale; "it changed after the check");
     let write = json!({"file_path": path, "content": "x", "overwrite": "if_unchanged", "expected_sha256": sha256("one\n")});
-    let stale = bench.refused("Write", write).await;
-    assert!(
-        stale.stable_code() == ErrorCode::Stale && stale.model_text().contains("in Fake Editor"),
-        "{stale}"
-    );
+    assert_error!(bench.refused("Write", write).await, Stale: "in Fake Editor");
     assert_eq!(
         (bench.get("a.txt").as_str(), fake.text_of(&path).as_deref()),
         ("one\n", Some("one\nand typed\n"))
@@ -206,10 +194,7 @@ async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
             json!({"file_path": "new.txt", "content": "x", "overwrite": "never"}),
         )
         .await;
-    assert!(
-        never.stable_code() == ErrorCode::Stale && never.model_text().contains("not saved yet"),
-        "{never}"
-    );
+    assert_error!(never, Stale: "not saved yet");
     bench
         .ok(
             "Edit",
@@ -244,9 +229,7 @@ async fn an_editor_that_only_reads_has_its_unsaved_text_guarded() {
         ("Edit", edit.clone()),
         ("Write", json!({"file_path": path, "content": "x"})),
     ] {
-        let refused = bench.refused(tool, args).await;
-        assert_eq!(refused.stable_code(), ErrorCode::Stale, "{refused}");
-        assert_contains!(refused.model_text(), "saved there first");
+        assert_error!(bench.refused(tool, args).await, Stale: "saved there first");
     }
     assert_eq!(bench.get("a.txt"), "one\n");
     fake.open(&path, "one\n");
@@ -283,15 +266,9 @@ async fn a_protected_file_is_refused_before_the_editor_hears_of_it() {
     let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     std::fs::create_dir_all(bench.root.join(".git/hooks")).expect("a folder");
     let hook = json!({"file_path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"});
-    assert_eq!(
-        bench.refused("Write", hook).await.stable_code(),
-        ErrorCode::PolicyDenied
-    );
+    assert_error!(bench.refused("Write", hook).await, PolicyDenied);
     let outside = json!({"file_path": "../elsewhere.txt", "content": "x"});
-    assert_eq!(
-        bench.refused("Write", outside).await.stable_code(),
-        ErrorCode::OutsideWorkspace
-    );
+    assert_error!(bench.refused("Write", outside).await, OutsideWorkspace);
     assert_eq!(fake.methods(), Vec::<&str>::new());
 }
 
@@ -517,12 +494,14 @@ async fn unsaved_text_is_not_written_to_the_disk_once_its_editor_is_closed() {
         create_folders: false,
         executable: None,
     };
-    let refused = bench
-        .overlay
-        .write_text_file(&cx, request)
-        .await
-        .expect_err("the file differs from the text that was read");
-    assert_eq!(refused.stable_code(), ErrorCode::Stale, "{refused}");
+    assert_error!(
+        bench
+            .overlay
+            .write_text_file(&cx, request)
+            .await
+            .expect_err("the file differs from the text that was read"),
+        Stale
+    );
     assert_eq!(bench.get("a.txt"), "on disk\n");
 }
 
@@ -559,10 +538,7 @@ async fn a_cancelled_write_is_not_sent_any_more() {
         cancel.cancel();
         let _ = open.send(());
     });
-    assert_eq!(
-        answer.expect_err("cancelled").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(answer.expect_err("cancelled"), Cancelled);
     assert_eq!(bench.get("a.txt"), "old\n");
     assert!(
         !fake.methods().contains(&"fs/write_text_file"),

@@ -4,7 +4,6 @@
 use super::*;
 use crate::harness::fake_client::{ClientFault, SaveBehaviour};
 use punie_editor::protocol::Error;
-use punie_tool::ErrorCode;
 use punie_tool::request::CallFailure;
 
 fn edit_arguments(path: &Path) -> Value {
@@ -26,12 +25,7 @@ async fn a_write_that_the_editor_refuses_is_an_error_in_its_words() {
         ClientFault::Error(Error::internal_error().data("the buffer is locked")),
     );
     let refused = bench.refused("Edit", edit_arguments(&path)).await;
-    assert_eq!(refused.stable_code(), ErrorCode::Io);
-    assert_contains!(
-        refused.model_text(),
-        "the buffer is locked",
-        "as it was before"
-    );
+    assert_error!(refused, Io: "the buffer is locked", "as it was before");
     assert!(!may_have_run(refused));
     assert_eq!(
         bench.get("a.txt"),

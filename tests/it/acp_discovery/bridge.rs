@@ -283,11 +283,7 @@ async fn an_editor_that_does_not_answer_is_told_to_give_up() {
     };
     let it = attached_with("edit", EditorReply::Nothing, settings).await;
     let error = it.call().await.expect_err("no answer");
-    assert_eq!(error.stable_code(), ErrorCode::Timeout);
-    assert_contains!(
-        error.model_text(),
-        "Pad one did not answer ide_find within 5 s"
-    );
+    assert_error!(error, Timeout: "Pad one did not answer ide_find within 5 s");
     assert_ends_with!(
         error.model_text(),
         "It may have had its effect all the same."
@@ -369,8 +365,7 @@ async fn an_editor_that_has_gone_answers_nothing() {
     let mut it = attach_editor("edit", EditorReply::This(json!("done"))).await;
     it.editor.leave().await;
     let error = it.call().await.expect_err("the editor is gone");
-    assert_eq!(error.stable_code(), ErrorCode::Interrupted, "{error}");
-    assert_contains!(error.model_text(), "The connection to Pad one ended");
+    assert_error!(error, Interrupted: "The connection to Pad one ended");
 }
 
 #[tokio::test]
@@ -525,8 +520,7 @@ async fn an_answer_that_is_too_long_is_told_as_one_of_a_tool_that_may_have_run()
             .call()
             .await
             .expect_err("the answer is too long");
-        assert_eq!(error.stable_code(), ErrorCode::TooLarge, "{error}");
-        assert_contains!(error.model_text(), "more than 32 MiB");
+        assert_error!(error, TooLarge: "more than 32 MiB");
         assert_eq!(
             error.model_text().contains("may have had its effect"),
             may_have_run,

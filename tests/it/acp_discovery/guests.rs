@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punie_editor::{AttachedEditors, discover_editor_tools};
 use punie_engine::runner::RunnerSettings;
-use punie_tool::{ErrorCode, ToolRegistry};
+use punie_tool::ToolRegistry;
 use serde_json::json;
 
 use super::editor::{
@@ -68,11 +68,7 @@ async fn guests_come_and_go_and_leave_the_tools_of_this_device_as_they_were() {
         .find("ide_find")
         .map(drop)
         .expect_err("gone");
-    assert_eq!(error.stable_code(), ErrorCode::UnknownTool);
-    assert_contains!(
-        error.model_text(),
-        "It was offered by editor: Pad one, which has gone."
-    );
+    assert_error!(error, UnknownTool: "It was offered by editor: Pad one, which has gone.");
 
     // A tool that is offered again is found like any other.
     let back = discover_editor_tools(&editor.session, setup.registry(), &setup.editors).await;
@@ -131,10 +127,7 @@ async fn one_of_two_that_goes_leaves_the_other() {
     drop(first);
     assert_eq!(origin().expect("there still"), "editor: Pad two");
     drop(second);
-    assert_eq!(
-        origin().expect_err("gone").stable_code(),
-        ErrorCode::UnknownTool
-    );
+    assert_error!(origin().expect_err("gone"), UnknownTool);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

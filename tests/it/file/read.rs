@@ -10,7 +10,6 @@ use proptest::prelude::*;
 use punie_handlers::file::{FileDeps, tools};
 use punie_host::Workspace;
 use punie_host::local::local_files::LocalFiles;
-use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::{Bench, counted};
@@ -65,10 +64,7 @@ async fn read_numbers_lines_and_says_how_to_go_on() {
         json!({"file_path": "f.txt", "limt": 1}),
         json!({}),
     ] {
-        assert_eq!(
-            bench.refused("Read", args).await.stable_code(),
-            ErrorCode::InvalidArgs
-        );
+        assert_error!(bench.refused("Read", args).await, InvalidArgs);
     }
 }
 
@@ -140,7 +136,7 @@ async fn a_long_line_is_cut_and_read_on_by_column() {
     let error = bench
         .refused("Read", json!({"file_path": "f", "offset": 1, "column": 50}))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs, "{error}");
+    assert_error!(error, InvalidArgs);
 }
 
 #[tokio::test]
@@ -173,7 +169,7 @@ async fn read_knows_encodings_and_binary_files() {
     bench.put("base.db", b"SQLite format 3\0\x10\0");
     for (name, words) in [("base.db", ["SQLite", "SqliteQuery", "53 51 4c"])] {
         let error = bench.refused("Read", json!({"file_path": name})).await;
-        assert_eq!(error.stable_code(), ErrorCode::NotText);
+        assert_error!(error, NotText);
         assert!(
             words.iter().all(|word| error.model_text().contains(word)),
             "{error}"
@@ -201,8 +197,7 @@ async fn a_missing_file_comes_with_what_may_be_meant() {
         ),
     ] {
         let error = bench.refused("Read", json!({"file_path": path})).await;
-        assert_eq!(error.stable_code(), ErrorCode::NotFound);
-        assert_contains!(error.model_text(), &expect; "{path}");
+        assert_error!(error, NotFound: &expect; "{path}");
     }
     let error = bench.refused("read_file", json!({"path": "none"})).await;
     assert_starts_with!(error.model_text(), "Error: File not found\n");

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use punie_tool::ErrorCode;
 use serde_json::json;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -273,7 +272,7 @@ async fn an_archive_is_listed_however_it_is_packed() {
         let whole = fs::read(bench.root.join(name)).unwrap();
         bench.put(name, &whole[..20]);
         let error = bench.refused("Read", json!({ "file_path": name })).await;
-        assert_eq!(error.stable_code(), ErrorCode::NotText, "{error}");
+        assert_error!(error, NotText);
     }
 }
 

@@ -1,7 +1,9 @@
-//! Assertions about texts. A failure shows what was expected, and the whole text that came. What follows a semicolon
-//! names the case: `assert_contains!(answer, words; "{tool}")`.
+//! Assertions about texts and errors. A failure shows what was expected, and the whole text that came. What follows a
+//! semicolon names the case: `assert_contains!(answer, words; "{tool}")`.
 
 use std::fmt::Arguments;
+
+use punie_tool::{ErrorCode, ToolError};
 
 /// Fails unless the text contains each of these.
 macro_rules! assert_contains {
@@ -21,6 +23,22 @@ macro_rules! assert_starts_with {
 /// Fails unless the text ends with this.
 macro_rules! assert_ends_with {
     ($($args:tt)+) => { assert_text!(ends_with, $($args)+) };
+}
+
+/// Fails unless a `ToolError` has this code, and its text for the model contains each of these:
+/// `assert_error!(refused, NotFound: "no such file")`.
+macro_rules! assert_error {
+    ($error:expr, $code:ident $(: $($expected:expr),+)? $(,)?) => {
+        assert_error!($error, $code $(: $($expected),+)?; "the error")
+    };
+    ($error:expr, $code:ident $(: $($expected:expr),+)?; $($case:tt)+) => {
+        $crate::harness::expect::error(
+            &$error,
+            ::punie_tool::ErrorCode::$code,
+            &[$($(AsRef::<str>::as_ref($expected)),+)?],
+            format_args!($($case)+),
+        )
+    };
 }
 
 /// Passes the text, what is expected of it and the name of the case to one of the functions below.
@@ -72,4 +90,10 @@ pub fn ends_with(text: &str, expected: &[&str], case: Arguments<'_>) {
             "{case}: expected {part:?} at the end of:\n{text}"
         );
     }
+}
+
+#[track_caller]
+pub fn error(error: &ToolError, code: ErrorCode, expected: &[&str], case: Arguments<'_>) {
+    assert_eq!(error.stable_code(), code, "{case}: {error}");
+    contains(error.model_text(), expected, case);
 }

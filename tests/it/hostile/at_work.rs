@@ -4,7 +4,6 @@
 use punie_home::{Home, SecretStore};
 use punie_sandbox::NetworkAccess;
 use punie_text::redact::Secret;
-use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::HostileFixture;
@@ -211,8 +210,7 @@ async fn opening_an_application_is_refused_where_it_would_undo_the_confinement()
         .confinement
         .check_app_allowed()
         .expect_err("it is not allowed");
-    assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied);
-    assert_contains!(refused.model_text(), "apps = true");
+    assert_error!(refused, PolicyDenied: "apps = true");
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! Edits and writes that come too late or are too large.
 
-use punie_tool::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::file::Bench;
@@ -34,9 +33,7 @@ async fn h35_a_file_that_changed_since_it_was_read_is_not_changed() {
     // Another program's change, of the same length, away from the place of the edit.
     bench.put("f", "uno\ntwo\n");
     for (tool, args) in calls(&read) {
-        let error = bench.refused(tool, args).await;
-        assert_eq!(error.stable_code(), ErrorCode::Stale, "{tool}: {error}");
-        assert_contains!(error.model_text(), "Nothing was"; "{tool}");
+        assert_error!(bench.refused(tool, args).await, Stale: "Nothing was"; "{tool}");
     }
     assert_eq!(bench.get("f"), "uno\ntwo\n");
     bench.assert_tidy();
@@ -74,11 +71,7 @@ async fn h38_a_content_of_two_hundred_megabytes_is_refused_and_nothing_is_left()
             .decode_call(&args)
             .map(drop)
             .expect_err(tool);
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::InvalidArgs,
-            "{tool}: {refused}"
-        );
+        assert_error!(refused, InvalidArgs; "{tool}");
         assert!(
             refused.model_text().contains("the limit is") && refused.model_text().len() < 2_000,
             "{tool}: {refused}"
@@ -88,7 +81,7 @@ async fn h38_a_content_of_two_hundred_megabytes_is_refused_and_nothing_is_left()
         let error = bench
             .refused(tool, json!({key: "f", "content": &content[..=(10 << 20)]}))
             .await;
-        assert_eq!(error.stable_code(), ErrorCode::TooLarge, "{tool}: {error}");
+        assert_error!(error, TooLarge; "{tool}");
     }
     assert!(!bench.root.join("f").exists());
     assert_eq!(bench.get("there"), "old\n");

@@ -8,7 +8,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use punie_tool::ErrorCode;
 use serde_json::json;
 
 use crate::file::Bench;
@@ -40,11 +39,7 @@ async fn leads_out(bench: &Bench, path: &str) {
         ("list_files", json!({"path": path})),
     ] {
         let error = bench.refused(tool, args).await;
-        assert_eq!(
-            error.stable_code(),
-            ErrorCode::OutsideWorkspace,
-            "{tool} {path}: {error}"
-        );
+        assert_error!(error, OutsideWorkspace; "{tool} {path}");
         assert_lacks!(error.model_text(), "secret"; "{tool} {path}");
     }
     assert_eq!(

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -143,14 +142,11 @@ async fn parameters_are_bound_and_checked() {
         let refused = setup
             .refused(json!({"query": query, "params": params}))
             .await;
-        assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
+        assert_error!(refused, InvalidArgs);
     }
-    assert_eq!(
-        setup
-            .refused(json!({"query": "SELECT ?"}))
-            .await
-            .stable_code(),
-        ErrorCode::InvalidArgs
+    assert_error!(
+        setup.refused(json!({"query": "SELECT ?"})).await,
+        InvalidArgs
     );
 }
 
@@ -207,8 +203,7 @@ async fn a_misspelt_name_gets_the_near_one() {
     let refused = setup
         .refused(json!({"query": "SELECT nmae FROM user"}))
         .await;
-    assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
-    assert_contains!(refused.model_text(), "`nmae`: did you mean `name`?");
+    assert_error!(refused, InvalidArgs: "`nmae`: did you mean `name`?");
     assert_contains!(refused.model_text(), "`user`: did you mean `users`?");
     let refused = setup.refused(json!({"query": "SELEC 1"})).await;
     assert_contains!(refused.model_text(), "^");

@@ -4,7 +4,6 @@ use std::fs;
 use std::sync::mpsc::channel;
 
 use punie_core::ids::RequestId;
-use punie_tool::request::ErrorCode;
 use punie_tool::{ToolContext, ToolEffect};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -132,12 +131,7 @@ async fn dropping_something_needs_to_be_confirmed() {
     ];
     for query in drops {
         let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::PolicyDenied,
-            "{query}: {refused}"
-        );
-        assert_contains!(refused.model_text(), "confirm=true");
+        assert_error!(refused, PolicyDenied: "confirm=true"; "{query}");
     }
     assert_eq!(setup.answer(json!({})).await, before);
     for query in drops {
@@ -157,12 +151,7 @@ async fn a_change_of_every_row_needs_to_be_confirmed() {
         "WITH x AS (SELECT 1 WHERE 1) DELETE FROM users /* WHERE 1 */",
     ] {
         let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::PolicyDenied,
-            "{query}: {refused}"
-        );
-        assert_contains!(refused.model_text(), "confirm=true", "Nothing was changed");
+        assert_error!(refused, PolicyDenied: "confirm=true", "Nothing was changed"; "{query}");
     }
     assert_eq!(setup.count("users"), 3);
     let answer = setup
@@ -194,11 +183,7 @@ async fn mode_rw_reaches_no_further_than_its_database() {
         "INSERT INTO users (name) SELECT load_extension('/tmp/x.so')".to_owned(),
     ] {
         let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::PolicyDenied,
-            "{query}: {refused}"
-        );
+        assert_error!(refused, PolicyDenied; "{query}");
     }
     for query in [
         "DELETE FROM sqlite_schema WHERE 1",
@@ -206,11 +191,7 @@ async fn mode_rw_reaches_no_further_than_its_database() {
         "-- nothing",
     ] {
         let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::InvalidArgs,
-            "{query}: {refused}"
-        );
+        assert_error!(refused, InvalidArgs; "{query}");
     }
     assert_eq!(setup.files(), before);
     assert!(!outside.exists());
@@ -237,12 +218,7 @@ async fn a_change_that_fails_leaves_nothing_behind() {
         ("INSERT INTO tt VALUES (1)", "did you mean"),
     ] {
         let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::InvalidArgs,
-            "{query}: {refused}"
-        );
-        assert_contains!(refused.model_text(), part; "{query}");
+        assert_error!(refused, InvalidArgs: part; "{query}");
         assert_ends_with!(
             refused.model_text(),
             "Nothing was changed: the transaction was rolled back."
@@ -260,16 +236,14 @@ async fn a_change_is_undone_at_its_time_limit_and_when_cancelled() {
     let refused = setup
         .refused(json!({"query": ENDLESS, "mode": "rw", "timeout_ms": 50}))
         .await;
-    assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
-    assert_contains!(refused.model_text(), "Nothing was changed");
+    assert_error!(refused, Timeout: "Nothing was changed");
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args =
         json!({"database_path": "app.db", "query": ENDLESS, "mode": "rw", "timeout_ms": 600_000});
     let running = call_with(&setup.tools, "SqliteQuery", args, cx);
     let (answer, ()) = tokio::join!(running, async { cancel.cancel() });
-    let refused = answer.expect_err("a cancel");
-    assert_eq!(refused.stable_code(), ErrorCode::Cancelled, "{refused}");
+    assert_error!(answer.expect_err("a cancel"), Cancelled);
     assert_eq!(setup.count("t"), 1);
     assert_eq!(setup.files().len(), 1, "no journal is left");
 }
@@ -283,21 +257,13 @@ async fn a_change_waits_for_a_lock_and_then_says_busy() {
         .expect("a lock");
     let ask = json!({"query": "INSERT INTO t VALUES (2)", "mode": "rw", "timeout_ms": 100});
     let refused = setup.refused(ask).await;
-    assert_eq!(refused.stable_code(), ErrorCode::Busy, "{refused}");
-    assert_contains!(
-        refused.model_text(),
-        "locked by another process",
-        "Nothing was changed"
-    );
+    assert_error!(refused, Busy: "locked by another process", "Nothing was changed");
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"database_path": "app.db", "query": "INSERT INTO t VALUES (3)", "mode": "rw", "timeout_ms": 600_000});
     let waiting = call_with(&setup.tools, "SqliteQuery", args.clone(), cx);
     let (answer, ()) = tokio::join!(waiting, async { cancel.cancel() });
-    assert_eq!(
-        answer.expect_err("a cancel").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(answer.expect_err("a cancel"), Cancelled);
     // A change that waits is made once the lock is released.
     let (asked, told) = channel();
     let holder = std::thread::spawn(move || {
@@ -376,25 +342,18 @@ async fn protected_places_and_second_names_are_not_written() {
         let refused = setup
             .refused(json!({"database_path": path, "query": insert, "mode": "rw"}))
             .await;
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::PolicyDenied,
-            "{path}: {refused}"
-        );
+        assert_error!(refused, PolicyDenied; "{path}");
         assert_eq!(fs::read(setup.path(path)).expect("a file"), before);
     }
     let ours =
         json!({"database_path": "home/state/journal.sqlite3", "query": "SELECT * FROM users"});
-    assert_eq!(
-        setup.refused(ours).await.stable_code(),
-        ErrorCode::PolicyDenied
-    );
+    assert_error!(setup.refused(ours).await, PolicyDenied);
     let answer = setup
         .answer(json!({"database_path": "two.db", "query": "SELECT name FROM users"}))
         .await;
     assert_contains!(answer, "ann");
     let gone = json!({"database_path": "new.db", "query": "CREATE TABLE t (a)", "mode": "rw"});
-    assert_eq!(setup.refused(gone).await.stable_code(), ErrorCode::NotFound);
+    assert_error!(setup.refused(gone).await, NotFound);
     assert!(!setup.path("new.db").exists());
 }
 

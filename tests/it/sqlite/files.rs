@@ -273,13 +273,7 @@ async fn a_companion_that_is_a_second_name_of_another_file_is_refused() {
         .expect("a copy");
         for mode in ["ro", "rw"] {
             let ask = json!({"database_path": database, "query": "SELECT a FROM t", "mode": mode});
-            let refused = setup.refused(ask).await;
-            assert_eq!(
-                refused.stable_code(),
-                ErrorCode::PolicyDenied,
-                "{linked}: {refused}"
-            );
-            assert_contains!(refused.model_text(), "hard link"; "{linked}");
+            assert_error!(setup.refused(ask).await, PolicyDenied: "hard link"; "{linked}");
             assert_eq!(
                 fs::read_to_string(&notes).expect("a file"),
                 "what the owner wrote",
@@ -297,8 +291,7 @@ async fn no_copy_is_made_with_a_journal_that_is_too_large() {
     let journal = fs::File::create(setup.path("app.db-journal")).expect("a journal");
     journal.set_len(129 << 20).expect("a size");
     let refused = setup.refused(json!({"query": "SELECT a FROM t"})).await;
-    assert_eq!(refused.stable_code(), ErrorCode::TooLarge, "{refused}");
-    assert_contains!(refused.model_text(), "of its journal are more than the 128");
+    assert_error!(refused, TooLarge: "of its journal are more than the 128");
     assert!(
         !setup.scratch.path().join("deeper").exists(),
         "nothing was copied"

@@ -213,19 +213,15 @@ async fn h85_a_hostile_view_gets_no_further_than_a_query() {
     );
     let refused = setup.refused(json!({"query": "SELECT * FROM v"})).await;
     assert_contains!(refused.model_text(), "unsafe use of load_extension");
-    assert_eq!(
-        setup
-            .refused(json!({"query": "SELECT * FROM w"}))
-            .await
-            .stable_code(),
-        ErrorCode::TooLarge
+    assert_error!(
+        setup.refused(json!({"query": "SELECT * FROM w"})).await,
+        TooLarge
     );
-    assert_eq!(
+    assert_error!(
         setup
             .refused(json!({"query": "INSERT INTO t VALUES (1)"}))
-            .await
-            .stable_code(),
-        ErrorCode::PolicyDenied
+            .await,
+        PolicyDenied
     );
 }
 
@@ -237,7 +233,7 @@ async fn h83_a_query_without_end_stops_at_its_time_and_when_cancelled() {
     let refused = setup
         .refused(json!({"query": bomb, "timeout_ms": 50}))
         .await;
-    assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
+    assert_error!(refused, Timeout);
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let running = call_with(
@@ -247,10 +243,7 @@ async fn h83_a_query_without_end_stops_at_its_time_and_when_cancelled() {
         cx,
     );
     let (answer, ()) = tokio::join!(running, async { cancel.cancel() });
-    assert_eq!(
-        answer.expect_err("a cancel").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(answer.expect_err("a cancel"), Cancelled);
 }
 
 #[tokio::test]
@@ -280,11 +273,7 @@ async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
         with_enough_time(50, async |limit| {
             let args = json!({"query": query, "timeout_ms": limit});
             let refused = setup.refused(args).await;
-            assert_eq!(
-                refused.stable_code(),
-                ErrorCode::Timeout,
-                "{query}: {refused}"
-            );
+            assert_error!(refused, Timeout; "{query}");
             // A query whose limit ends before this step begins can still be interrupted.
             let words = "cannot interrupt";
             refused.model_text().contains(words).then_some(())
@@ -301,13 +290,7 @@ async fn one_function_over_megabytes_does_not_outlast_the_time_limit() {
             "200 bytes",
         ),
     ] {
-        let refused = setup.refused(json!({"query": query})).await;
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::InvalidArgs,
-            "{query}: {refused}"
-        );
-        assert_contains!(refused.model_text(), part; "{query}");
+        assert_error!(setup.refused(json!({"query": query})).await, InvalidArgs: part; "{query}");
     }
 }
 
@@ -318,7 +301,7 @@ async fn a_change_that_is_killed_within_one_step_changes_nothing() {
     let refused = setup
         .refused(json!({"query": query, "mode": "rw", "timeout_ms": 50}))
         .await;
-    assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
+    assert_error!(refused, Timeout);
     assert_ends_with!(
         refused.model_text(),
         "Nothing is changed: the transaction was not committed."
@@ -334,8 +317,7 @@ async fn a_change_that_is_killed_within_one_step_changes_nothing() {
         }
         cancel.cancel();
     });
-    let refused = answer.expect_err("a cancel");
-    assert_eq!(refused.stable_code(), ErrorCode::Cancelled, "{refused}");
+    assert_error!(answer.expect_err("a cancel"), Cancelled);
     let answer = setup
         .answer(json!({"query": "SELECT group_concat(a) AS a FROM t"}))
         .await;

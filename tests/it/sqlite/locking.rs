@@ -6,7 +6,6 @@ use punie_core::ids::RequestId;
 use punie_handlers::search::{SearchDeps, tools};
 use punie_host::Workspace;
 use punie_tool::ToolContext;
-use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -88,9 +87,7 @@ async fn a_search_beside_a_change_does_not_let_another_program_write_into_it() {
     };
     let (answer, writes) = tokio::join!(changing, meanwhile);
     assert_eq!(writes, (false, false), "the change keeps its lock");
-    let refused = answer.expect_err("a cancel");
-    assert_eq!(refused.stable_code(), ErrorCode::Cancelled, "{refused}");
-    assert_contains!(refused.model_text(), "Nothing was changed");
+    assert_error!(answer.expect_err("a cancel"), Cancelled: "Nothing was changed");
     assert!(another_program_writes(&setup), "the lock is released");
     let rows = setup.answer(json!({"query": "SELECT a FROM t"})).await;
     assert_starts_with!(rows, "a\n------\nours\ntheirs\n[2 rows]");
@@ -147,7 +144,7 @@ async fn an_error_while_a_change_is_committed_is_not_called_no_change() {
     };
     let (answer, ()) = tokio::join!(changing, meanwhile);
     let refused = answer.expect_err("an error");
-    assert_eq!(refused.stable_code(), ErrorCode::Io, "{refused}");
+    assert_error!(refused, Io);
     assert_lacks!(refused.model_text(), "Nothing was changed");
     assert_contains!(refused.model_text(), "may have been made or not");
 }
@@ -161,6 +158,5 @@ async fn a_lock_of_another_connection_is_named_within_the_time_limit() {
     let answer = setup.answer(args("ro", "SELECT a FROM t")).await;
     assert_contains!(answer, "theirs", "another program keeps it locked");
     let refused = setup.refused(args("rw", "INSERT INTO t VALUES (1)")).await;
-    assert_eq!(refused.stable_code(), ErrorCode::Busy, "{refused}");
-    assert_contains!(refused.model_text(), "locked by another process");
+    assert_error!(refused, Busy: "locked by another process");
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use punie_core::ids::RequestId;
 use punie_tool::ToolContext;
-use punie_tool::request::ErrorCode;
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -64,10 +63,7 @@ async fn a_worker_has_no_network_no_secrets_and_no_files_but_the_database() {
         (worker, open, status, environment, limits)
     };
     let (answer, (worker, open, status, environment, limits)) = tokio::join!(running, looked_at);
-    assert_eq!(
-        answer.expect_err("a cancel").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(answer.expect_err("a cancel"), Cancelled);
     for line in ["Seccomp:\t2", "NoNewPrivs:\t1"] {
         assert!(
             status.lines().any(|found| found == line),

@@ -189,7 +189,7 @@ async fn a_cancelled_call_reads_nothing() {
     let error = call_with(&tools, "ReadOutput", json!({"handle": handle}), cx)
         .await
         .expect_err("cancelled");
-    assert_eq!(error.stable_code(), ErrorCode::Cancelled);
+    assert_error!(error, Cancelled);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Task: calls that it refuses before it starts anything. Running tasks, and tasks that outlive the runner, are tested
 //! in `runner::tasks`.
 
-use punie_tool::{ErrorCode, ToolEffect};
+use punie_tool::ToolEffect;
 use serde_json::json;
 
 use crate::harness::caller::ToolCall;
@@ -21,12 +21,7 @@ async fn an_agent_is_refused_and_nothing_is_started() {
         let refused = call_tool(&tools, "Task", args)
             .await
             .expect_err("a refusal");
-        assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
-        assert_contains!(
-            refused.model_text(),
-            "does not run agents",
-            "Nothing was started"
-        );
+        assert_error!(refused, PolicyDenied: "does not run agents", "Nothing was started");
     }
     assert_eq!(
         tools
@@ -46,11 +41,7 @@ async fn a_task_needs_a_process_that_stays() {
     let refused = call_tool(&tools, "Task", args)
         .await
         .expect_err("a refusal");
-    assert!(
-        refused.stable_code() == ErrorCode::PolicyDenied
-            && refused.model_text().contains("Nothing was started"),
-        "{refused}"
-    );
+    assert_error!(refused, PolicyDenied: "Nothing was started");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

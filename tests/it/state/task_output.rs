@@ -8,7 +8,7 @@ use punie_handlers::state;
 use punie_handlers::state::background_tasks::{TaskStage, TaskSummary};
 use punie_host::shell_view::ShellView;
 use punie_text::output::OutputStore;
-use punie_tool::{ErrorCode, ToolContext, ToolRegistry};
+use punie_tool::{ToolContext, ToolRegistry};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -167,12 +167,7 @@ async fn waiting_ends_with_the_task_with_the_time_and_with_a_cancel() {
     let args = json!({"task_id": setup.task.as_str(), "wait_ms": 30_000});
     let waiting = call_with(&setup.tools, "TaskOutput", args, cx);
     let (answer, ()) = tokio::join!(waiting, async { cancel.cancel() });
-    let error = answer.expect_err("a cancel");
-    assert!(
-        error.stable_code() == ErrorCode::Cancelled
-            && error.model_text().contains("does not end the task"),
-        "{error}"
-    );
+    assert_error!(answer.expect_err("a cancel"), Cancelled: "does not end the task");
 }
 
 #[tokio::test]
@@ -204,10 +199,7 @@ async fn without_an_id_all_tasks_and_shells_are_listed() {
     let refused = call_tool(&setup.tools, "TaskOutput", json!({"since": 3}))
         .await
         .expect_err("a refusal");
-    assert!(
-        refused.stable_code() == ErrorCode::InvalidArgs && refused.model_text().contains("task_id"),
-        "{refused}"
-    );
+    assert_error!(refused, InvalidArgs: "task_id");
 }
 
 fn shell_view(handle: Option<String>, running: bool) -> ShellView {
@@ -250,11 +242,7 @@ async fn a_shell_is_shown_by_its_name() {
     let unknown = call_tool(&setup.tools, "TaskOutput", json!({"task_id": "sh_2"}))
         .await
         .expect_err("unknown");
-    assert!(
-        unknown.stable_code() == ErrorCode::NotFound
-            && unknown.model_text().contains("ShellStatus"),
-        "{unknown}"
-    );
+    assert_error!(unknown, NotFound: "ShellStatus");
 }
 
 #[tokio::test]
@@ -264,9 +252,6 @@ async fn an_unknown_task_says_how_to_find_one() {
         let error = call_tool(&setup.tools, "TaskOutput", json!({"task_id": id}))
             .await
             .expect_err("unknown");
-        assert!(
-            error.stable_code() == ErrorCode::NotFound && error.model_text().contains("30 days"),
-            "{error}"
-        );
+        assert_error!(error, NotFound: "30 days");
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use punie_core::ids::RequestId;
-use punie_tool::{ErrorCode, ToolContext};
+use punie_tool::ToolContext;
 use serde_json::json;
 
 use super::super::HostileFixture;
@@ -91,7 +91,7 @@ async fn a_commit_that_is_stopped_tells_which_hosts_its_hooks_reached() {
     let call = tools::call_with(&setup.registry, "GitCommit", args, cx);
     let (stopped, ()) = tokio::join!(call, stop);
     let stopped = stopped.expect_err("a cancel");
-    assert_eq!(stopped.stable_code(), ErrorCode::Cancelled, "{stopped}");
+    assert_error!(stopped, Cancelled);
     let hosts = stopped
         .error_meta()
         .network

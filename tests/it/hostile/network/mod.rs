@@ -23,7 +23,7 @@ use punie_host::active_rules::ActiveRules;
 use punie_host::network_proxy::{HostAsker, HostGate};
 use punie_host::permission::PermissionGate;
 use punie_sandbox::NetworkAccess;
-use punie_tool::request::{ErrorCode, ToolReply};
+use punie_tool::request::ToolReply;
 use punie_tool::{CallGate as _, GateDecision, ToolContext};
 use serde_json::json;
 use tempfile::TempDir;
@@ -533,7 +533,7 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
     assert_eq!(asked.rule.as_deref(), Some("network"));
     let no_reason = json!({"command": "true", "network": true});
     let refused = decide(&setup, &no_reason).await.expect_err("no reason");
-    assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
+    assert_error!(refused, InvalidArgs);
     let plain = json!({"command": "true"});
     assert_eq!(
         decide(&setup, &plain).await.expect("allowed"),
@@ -543,7 +543,7 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
         let refused = decide(&HostileFixture::with_rules(network, |_| {}), &args)
             .await
             .expect_err("the owner said no");
-        assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied);
+        assert_error!(refused, PolicyDenied);
     }
     let full = HostileFixture::with_rules(NetworkAccess::Full, |_| {});
     assert_eq!(

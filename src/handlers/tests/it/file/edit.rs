@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use punie_tool::ErrorCode;
 use serde_json::{Value, json};
 
 use super::Bench;
@@ -20,15 +19,10 @@ async fn places_that_overlap_are_ambiguous() {
             let error = bench.refused("Edit", args.clone()).await;
             // Where a count is expected, blanks at line ends are not forgiven.
             if content == "a \na \na \n" && args["expected_count"] == 1 {
-                assert_eq!(error.stable_code(), ErrorCode::NoMatch, "{error}");
+                assert_error!(error, NoMatch);
                 continue;
             }
-            assert_eq!(
-                error.stable_code(),
-                ErrorCode::Ambiguous,
-                "{content:?}: {error}"
-            );
-            assert_contains!(error.model_text(), lines);
+            assert_error!(error, Ambiguous: lines; "{content:?}");
         }
         assert_eq!(bench.get("f"), content);
     }
@@ -176,38 +170,31 @@ async fn h36_edit_refuses_what_is_not_the_only_place() {
         args
     };
     let error = bench.refused("Edit", edit(json!({}))).await;
-    assert_eq!(error.stable_code(), ErrorCode::Ambiguous);
-    assert_contains!(error.model_text(), "2 places", "lines 1, 3");
-    assert_eq!(
+    assert_error!(error, Ambiguous: "2 places", "lines 1, 3");
+    assert_error!(
         bench
             .refused("Edit", edit(json!({"expected_count": 3})))
-            .await
-            .stable_code(),
-        ErrorCode::Ambiguous
+            .await,
+        Ambiguous
     );
     let error = bench
         .refused("Edit", edit(json!({"old_string": "x  = 1"})))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::NoMatch);
-    assert_contains!(error.model_text(), "     1\tx = 1\n");
-    assert_eq!(
+    assert_error!(error, NoMatch: "     1\tx = 1\n");
+    assert_error!(
         bench
             .refused("Edit", edit(json!({"old_string": "x = 3"})))
-            .await
-            .stable_code(),
-        ErrorCode::InvalidArgs
+            .await,
+        InvalidArgs
     );
-    assert_eq!(
-        bench
-            .refused("Edit", edit(json!({"old_string": ""})))
-            .await
-            .stable_code(),
-        ErrorCode::InvalidArgs
+    assert_error!(
+        bench.refused("Edit", edit(json!({"old_string": ""}))).await,
+        InvalidArgs
     );
     let error = bench
         .refused("Edit", edit(json!({"expected_sha256": "0".repeat(64)})))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::Stale);
+    assert_error!(error, Stale);
     assert_eq!(bench.get("f"), "x = 1\ny = 2\nx = 1\n");
 
     let reply = bench
@@ -275,11 +262,13 @@ async fn an_empty_old_string_makes_a_file() {
         assert_starts_with!(reply_text(&reply), verb);
         assert_eq!(bench.get(path), "text\n");
     }
-    let error = bench
-        .refused(
-            "Edit",
-            json!({"file_path": "absent", "old_string": "a", "new_string": "b"}),
-        )
-        .await;
-    assert_eq!(error.stable_code(), ErrorCode::NotFound);
+    assert_error!(
+        bench
+            .refused(
+                "Edit",
+                json!({"file_path": "absent", "old_string": "a", "new_string": "b"}),
+            )
+            .await,
+        NotFound
+    );
 }

@@ -4,7 +4,6 @@ use std::fs;
 
 use proptest::prelude::*;
 use punie_host::encoding::FileEncoding;
-use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;
@@ -94,9 +93,7 @@ async fn a_character_that_the_encoding_lacks_is_refused_by_name() {
             json!({"file_path": "f", "edits": [{"old_string": "café", "new_string": "🦀"}]}),
         ),
     ] {
-        let error = bench.refused(tool, args).await;
-        assert_eq!(error.stable_code(), ErrorCode::InvalidArgs, "{error}");
-        assert_contains!(error.model_text(), "windows-1252", "U+1F980");
+        assert_error!(bench.refused(tool, args).await, InvalidArgs: "windows-1252", "U+1F980");
     }
     assert_eq!(fs::read(bench.root.join("f")).unwrap(), before);
 }

@@ -1,6 +1,5 @@
 //! Edit where the place is not certain: it says so and changes nothing.
 
-use punie_tool::ErrorCode;
 use serde_json::{Value, json};
 
 use super::Bench;
@@ -10,7 +9,7 @@ use crate::harness::tools::reply_text;
 async fn not_found(bench: &Bench, args: Value) -> String {
     let before = bench.get("f");
     let error = bench.refused("Edit", args).await;
-    assert_eq!(error.stable_code(), ErrorCode::NoMatch, "{error}");
+    assert_error!(error, NoMatch);
     assert_eq!(bench.get("f"), before);
     error.model_text().to_owned()
 }
@@ -36,7 +35,7 @@ async fn replacing_every_place_forgives_line_endings_only() {
             json!({"file_path": "f", "old_string": "-", "new_string": "+"}),
         )
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::Ambiguous);
+    assert_error!(error, Ambiguous);
     assert_lacks!(error.model_text(), "replace_all");
 
     bench.put("f", "a\r\nb\r\na\r\nb\r\n");

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;
@@ -38,7 +37,7 @@ async fn folders_are_listed() {
     let shown = bench.ok("list_files", json!({"path": "bad"})).await;
     assert_contains!(reply_text(&shown), "\"x\\377\" (1 byte)\n");
     let error = bench.refused("list_files", json!({"path": "b.txt"})).await;
-    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs);
+    assert_error!(error, InvalidArgs);
     for n in 0..600 {
         fs::write(bench.root.join("bad").join(format!("f{n:03}")), "").unwrap();
     }

@@ -5,7 +5,6 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use punie_tool::ErrorCode;
 use serde_json::{Value, json};
 
 use super::{Bench, counted};
@@ -55,11 +54,7 @@ async fn a_long_file_changes_at_its_place_and_nowhere_else() {
     assert_eq!(reply.meta.sha256, change.after);
     // Again: no line tells whether it is done already.
     let again = bench.refused("Edit", line(40_000)).await;
-    assert_eq!(again.stable_code(), ErrorCode::NoMatch);
-    assert_contains!(
-        again.model_text(),
-        "new_string stands at line 40000; whether"
-    );
+    assert_error!(again, NoMatch: "new_string stands at line 40000; whether");
     bench.assert_tidy();
 }
 
@@ -76,12 +71,7 @@ async fn a_long_file_is_refused_what_a_short_one_is() {
         args
     };
     let error = bench.refused("Edit", edit(json!({}))).await;
-    assert_eq!(error.stable_code(), ErrorCode::Ambiguous);
-    assert_contains!(
-        error.model_text(),
-        "stands at 11 places in",
-        "lines 777, 7770, 7771"
-    );
+    assert_error!(error, Ambiguous: "stands at 11 places in", "lines 777, 7770, 7771");
     assert_contains!(
         error.model_text(),
         "and 1 more",
@@ -90,16 +80,15 @@ async fn a_long_file_is_refused_what_a_short_one_is() {
     let error = bench
         .refused("Edit", edit(json!({"expected_count": 4})))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::Ambiguous);
+    assert_error!(error, Ambiguous);
     let error = bench
         .refused("Edit", edit(json!({"expected_sha256": "0".repeat(64)})))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::Stale);
+    assert_error!(error, Stale);
     let error = bench
         .refused("Edit", edit(json!({"old_string": "lime 12345 of a file"})))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::NoMatch);
-    assert_contains!(error.model_text(), "in line 12345:"; "the nearest is shown");
+    assert_error!(error, NoMatch: "in line 12345:"; "the nearest is shown");
     assert_eq!(bench.get("f"), before);
 
     // What stands across itself.
@@ -188,7 +177,7 @@ async fn a_file_over_64_mb_is_refused_with_the_command_to_type() {
         json!({"file_path": "it's large", "edits": [{"old_string": "a", "new_string": "b"}]});
     for (tool, args) in [("Edit", edit), ("MultiEdit", many)] {
         let error = bench.refused(tool, args).await;
-        assert_eq!(error.stable_code(), ErrorCode::TooLarge);
+        assert_error!(error, TooLarge);
         assert_contains!(
             error.model_text(),
             "edited up to 64 MB. Change it with Bash: sed -i 's/old/new/' '"
@@ -204,13 +193,15 @@ async fn a_mask_is_not_written_into_a_long_file() {
     let before = long();
     bench.put("f", &before);
     let mask = punie_text::redact::MASK;
-    let error = bench
-        .refused(
-            "Edit",
-            json!({"file_path": "f", "old_string": "line 9 of", "new_string": mask}),
-        )
-        .await;
-    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs);
+    assert_error!(
+        bench
+            .refused(
+                "Edit",
+                json!({"file_path": "f", "old_string": "line 9 of", "new_string": mask}),
+            )
+            .await,
+        InvalidArgs
+    );
     assert_eq!(bench.get("f"), before);
 }
 

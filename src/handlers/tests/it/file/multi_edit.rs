@@ -75,7 +75,7 @@ async fn what_an_edit_before_replaced_is_told_of() {
     let error = bench
         .refused("MultiEdit", json!({"file_path": "f", "edits": edits}))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::NoMatch);
+    assert_error!(error, NoMatch);
     assert_starts_with!(error.model_text(), "Edit 3 of 3: ");
     assert_contains!(error.model_text(), "edit 2 of this call replaced it");
     let edits = json!([edit("other", "rest"), edit("never there", "x")]);
@@ -153,14 +153,16 @@ async fn an_empty_first_old_string_makes_the_file() {
     let error = bench
         .refused("MultiEdit", json!({"file_path": "new/f", "edits": edits}))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs, "{error}");
-    let error = bench
-        .refused(
-            "MultiEdit",
-            json!({"file_path": "gone", "edits": [edit("a", "b")]}),
-        )
-        .await;
-    assert_eq!(error.stable_code(), ErrorCode::NotFound, "{error}");
+    assert_error!(error, InvalidArgs);
+    assert_error!(
+        bench
+            .refused(
+                "MultiEdit",
+                json!({"file_path": "gone", "edits": [edit("a", "b")]}),
+            )
+            .await,
+        NotFound
+    );
 }
 
 #[tokio::test]
@@ -215,7 +217,7 @@ async fn a_cancelled_call_changes_nothing() {
     let error = call_with(&bench.tools, "MultiEdit", args, cx)
         .await
         .expect_err("cancelled");
-    assert_eq!(error.stable_code(), ErrorCode::Cancelled);
+    assert_error!(error, Cancelled);
     assert_eq!(bench.get("f"), "one\n");
 }
 

@@ -1,7 +1,7 @@
 //! What holds for all the file tools.
 
 use punie_core::ids::RequestId;
-use punie_tool::{ErrorCode, ToolContext};
+use punie_tool::ToolContext;
 use serde_json::json;
 
 use super::Bench;
@@ -29,7 +29,7 @@ async fn a_cancelled_call_does_nothing() {
         let error = call_with(&bench.tools, tool, args, cx)
             .await
             .expect_err(tool);
-        assert_eq!(error.stable_code(), ErrorCode::Cancelled, "{tool}");
+        assert_error!(error, Cancelled; "{tool}");
     }
     assert_eq!(bench.get("f"), "a\n");
 }

@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 use punie_host::encoding::FileEncoding;
-use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;
@@ -70,8 +69,7 @@ async fn an_encoding_that_is_asked_for_is_taken_and_named() {
     let error = bench
         .refused("Read", json!({"file_path": "latin", "encoding": "klingon"}))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::InvalidArgs);
-    assert_contains!(error.model_text(), "klingon", "windows-1252");
+    assert_error!(error, InvalidArgs: "klingon", "windows-1252");
 }
 
 #[tokio::test]

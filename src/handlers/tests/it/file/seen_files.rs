@@ -3,7 +3,7 @@
 use std::fs;
 
 use punie_core::ids::{ConversationId, RequestId};
-use punie_tool::{ErrorCode, ToolContext, ToolError, ToolReply};
+use punie_tool::{ToolContext, ToolError, ToolReply};
 use serde_json::{Value, json};
 
 use super::{Bench, counted};
@@ -73,7 +73,7 @@ async fn an_edit_is_made_and_told_what_changed_since_the_file_was_read() {
         .call("Edit", edit("line 13\n", "x\n"))
         .await
         .expect_err("it is gone");
-    assert_eq!(error.stable_code(), ErrorCode::NoMatch);
+    assert_error!(error, NoMatch);
     assert_ends_with!(
         error.model_text(),
         "/f changed since you read it: lines 12-14."
@@ -123,11 +123,7 @@ async fn a_write_over_a_file_that_changed_is_refused() {
         .call("Write", write("new\n"))
         .await
         .expect_err("it changed");
-    assert_eq!(error.stable_code(), ErrorCode::Stale);
-    assert_contains!(
-        error.model_text(),
-        "changed since you read it: lines 12-14. Nothing was written."
-    );
+    assert_error!(error, Stale: "changed since you read it: lines 12-14. Nothing was written.");
     assert_eq!(bench.get("f"), before);
     talk.said("Read", json!({"file_path": "f"})).await;
     talk.said("Write", write("new\n")).await;

@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use punie_tool::ErrorCode;
 use serde_json::json;
 
 use super::Bench;
@@ -44,13 +43,15 @@ async fn write_makes_replaces_and_says_what_it_did() {
         inode
     );
 
-    let error = bench
-        .refused(
-            "Write",
-            json!({"file_path": "new/deep/f", "content": "x", "overwrite": "never"}),
-        )
-        .await;
-    assert_eq!(error.stable_code(), ErrorCode::Stale);
+    assert_error!(
+        bench
+            .refused(
+                "Write",
+                json!({"file_path": "new/deep/f", "content": "x", "overwrite": "never"}),
+            )
+            .await,
+        Stale
+    );
     bench
         .ok(
             "Write",
@@ -58,13 +59,7 @@ async fn write_makes_replaces_and_says_what_it_did() {
         )
         .await;
     let conditional = |hash: &str| json!({"file_path": "new/deep/f", "content": "four\n", "overwrite": "if_unchanged", "expected_sha256": hash});
-    assert_eq!(
-        bench
-            .refused("Write", conditional(&first))
-            .await
-            .stable_code(),
-        ErrorCode::Stale
-    );
+    assert_error!(bench.refused("Write", conditional(&first)).await, Stale);
     bench.ok("Write", conditional(&now)).await;
     assert_eq!(bench.get("new/deep/f"), "four\n");
 
@@ -73,22 +68,21 @@ async fn write_makes_replaces_and_says_what_it_did() {
         json!({"file_path": "f", "content": "x", "expected_sha256": "abc"}),
         json!({"file_path": "f", "content": "x", "overwrite": "sometimes"}),
     ] {
-        assert_eq!(
-            bench.refused("Write", args).await.stable_code(),
-            ErrorCode::InvalidArgs
-        );
+        assert_error!(bench.refused("Write", args).await, InvalidArgs);
     }
-    let error = bench
-        .refused(
-            "Write",
-            json!({"file_path": "no/such", "content": "x", "create_dirs": false}),
-        )
-        .await;
-    assert_eq!(error.stable_code(), ErrorCode::NotFound);
+    assert_error!(
+        bench
+            .refused(
+                "Write",
+                json!({"file_path": "no/such", "content": "x", "create_dirs": false}),
+            )
+            .await,
+        NotFound
+    );
     let error = bench
         .refused("Write", json!({"file_path": "new", "content": "x"}))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::IsDirectory);
+    assert_error!(error, IsDirectory);
     assert!(!bench.root.join("f").exists());
     bench.assert_tidy();
 }
@@ -248,11 +242,7 @@ async fn the_mark_of_a_masked_secret_is_not_written() {
         ),
     ] {
         let error = bench.refused(tool, args.clone()).await;
-        assert_eq!(
-            error.stable_code(),
-            ErrorCode::InvalidArgs,
-            "{tool} {args}: {error}"
-        );
+        assert_error!(error, InvalidArgs; "{tool} {args}");
         for words in [mark.as_str(), "stands for a secret value", "Edit"] {
             assert_contains!(error.model_text(), words; "{tool}");
         }
@@ -262,7 +252,7 @@ async fn the_mark_of_a_masked_secret_is_not_written() {
     let error = bench
         .refused("Write", json!({"file_path": ".", "content": content}))
         .await;
-    assert_eq!(error.stable_code(), ErrorCode::IsDirectory);
+    assert_error!(error, IsDirectory);
     bench.assert_tidy();
 }
 

@@ -147,11 +147,7 @@ impl Bench {
         let refused = call_with(&self.tools, tool, args, cx)
             .await
             .expect_err("a cancel");
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::Cancelled,
-            "{tool}: {refused}"
-        );
+        assert_error!(refused, Cancelled; "{tool}");
     }
 
     /// A program that says that it ran, by a file outside the workspace.

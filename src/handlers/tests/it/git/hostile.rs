@@ -406,11 +406,7 @@ async fn h76_a_repository_that_begins_above_the_workspace_is_refused() {
         let refused = call_tool(&tools, tool, json!({}))
             .await
             .expect_err("a repository above");
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::OutsideWorkspace,
-            "{refused}"
-        );
+        assert_error!(refused, OutsideWorkspace);
     }
 }
 
@@ -486,7 +482,7 @@ async fn h58_a_git_in_the_workspace_is_never_started() {
     let refused = call_tool(&tools, "git_status", json!({"path": "repo"}))
         .await
         .expect_err("no git");
-    assert_eq!(refused.stable_code(), ErrorCode::NotFound, "{refused}");
+    assert_error!(refused, NotFound);
     let path = format!("{traps}:{}", system_path());
     let (tools, _) = bench_tools(bench.inside.path(), bench.outside.path(), &path);
     call_tool(&tools, "git_status", json!({"path": "repo"}))

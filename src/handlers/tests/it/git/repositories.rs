@@ -110,7 +110,5 @@ async fn git_that_is_not_installed_is_said() {
     let (tools, _) = super::bench::bench_tools(bench.inside.path(), bench.outside.path(), "");
     let refused =
         crate::harness::tools::call_tool(&tools, "GitStatus", json!({"path": "repo"})).await;
-    let refused = refused.expect_err("no git");
-    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
-    assert_contains!(refused.model_text(), "not installed");
+    assert_error!(refused.expect_err("no git"), NotFound: "not installed");
 }

@@ -84,7 +84,7 @@ fn lives(pid: &str) -> bool {
 async fn a_cancelled_commit_leaves_no_process_no_lock_and_no_commit() {
     let bench = Bench::new();
     let refused = stopped_in_hook(&bench, None).await;
-    assert_eq!(refused.stable_code(), ErrorCode::Cancelled);
+    assert_error!(refused, Cancelled);
     assert_eq!(
         refused.model_text(),
         "The commit was cancelled; nothing was committed."
@@ -96,8 +96,7 @@ async fn a_cancelled_commit_leaves_no_process_no_lock_and_no_commit() {
 async fn a_commit_over_its_time_leaves_no_process_no_lock_and_no_commit() {
     let bench = Bench::new();
     let refused = stopped_in_hook(&bench, Some(Duration::from_secs(4))).await;
-    assert_eq!(refused.stable_code(), ErrorCode::Timeout, "{refused}");
-    assert_contains!(refused.model_text(), "Nothing was committed");
+    assert_error!(refused, Timeout: "Nothing was committed");
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 use punie_handlers::search::{SearchDeps, tools};
 use punie_host::Workspace;
-use punie_tool::request::ErrorCode;
 use serde_json::json;
 
 use super::{Tree, age, listed, put};
@@ -127,35 +126,28 @@ async fn glob_takes_folders_in_the_pattern() {
         name(&tree.ask("Glob", json!({"pattern": absolute})).await),
         ["src/x/b.rs"]
     );
-    assert_eq!(
-        tree.refused("Glob", json!({"pattern": "/etc/*"}))
-            .await
-            .stable_code(),
-        ErrorCode::OutsideWorkspace
+    assert_error!(
+        tree.refused("Glob", json!({"pattern": "/etc/*"})).await,
+        OutsideWorkspace
     );
-    assert_eq!(
-        tree.refused("Glob", json!({"pattern": "../*"}))
-            .await
-            .stable_code(),
-        ErrorCode::InvalidArgs
+    assert_error!(
+        tree.refused("Glob", json!({"pattern": "../*"})).await,
+        InvalidArgs
     );
-    assert_eq!(
+    assert_error!(
         tree.refused("Glob", json!({"pattern": "*", "path": "/etc"}))
-            .await
-            .stable_code(),
-        ErrorCode::OutsideWorkspace
+            .await,
+        OutsideWorkspace
     );
-    assert_eq!(
+    assert_error!(
         tree.refused("Glob", json!({"pattern": "*", "path": "nowhere"}))
-            .await
-            .stable_code(),
-        ErrorCode::NotFound
+            .await,
+        NotFound
     );
-    assert_eq!(
+    assert_error!(
         tree.refused("Glob", json!({"pattern": "*", "path": "src/a.rs"}))
-            .await
-            .stable_code(),
-        ErrorCode::InvalidArgs
+            .await,
+        InvalidArgs
     );
 }
 
@@ -197,10 +189,7 @@ async fn glob_finds_folders_links_and_files_of_a_language() {
     let refused = tree
         .refused("Glob", json!({"pattern": "*", "type": "rus"}))
         .await;
-    assert!(
-        refused.stable_code() == ErrorCode::InvalidArgs && refused.model_text().contains("rust"),
-        "{refused}"
-    );
+    assert_error!(refused, InvalidArgs: "rust");
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink("src", tree.path().join("link")).expect("a link");

@@ -3,7 +3,6 @@
 use std::fs;
 
 use punie_host::encoding::FileEncoding;
-use punie_tool::request::ErrorCode;
 use serde_json::{Value, json};
 
 use super::{Tree, listed, put};
@@ -104,8 +103,7 @@ async fn grep_chooses_among_files() {
 async fn grep_reads_patterns_as_asked() {
     let tree = Tree::new(&[("a.txt", "call foo(bar)\nNeedle\nbegin\nend\n")]);
     let refused = tree.refused("Grep", json!({"pattern": "foo("})).await;
-    assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
-    assert_contains!(refused.model_text(), "literal=true", "^");
+    assert_error!(refused, InvalidArgs: "literal=true", "^");
     let answer = tree
         .ask("Grep", json!({"pattern": "foo(", "literal": true}))
         .await;
@@ -343,7 +341,7 @@ async fn text_in_other_encodings_is_found_or_told_of() {
     let refused = tree
         .refused("Grep", json!({"pattern": "x", "encoding": "klingon"}))
         .await;
-    assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
+    assert_error!(refused, InvalidArgs);
 }
 
 #[tokio::test]

@@ -249,14 +249,16 @@ async fn run_command_takes_a_line_or_a_program_with_its_arguments() {
         .expect("it ran");
     assert_eq!(reply.meta.exit_code, Some(1));
     assert_starts_with!(tools::reply_text(&reply), "Exit code 1");
-    let refused = bench
-        .call(
-            "run_command",
-            json!({"command": "no-such-program", "args": []}),
-        )
-        .await
-        .expect_err("no program");
-    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
+    assert_error!(
+        bench
+            .call(
+                "run_command",
+                json!({"command": "no-such-program", "args": []}),
+            )
+            .await
+            .expect_err("no program"),
+        NotFound
+    );
     let left = bench
         .text(
             "run_command",

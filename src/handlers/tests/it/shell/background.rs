@@ -114,8 +114,7 @@ async fn a_shell_in_the_background_is_followed_to_its_end() {
         .call("KillShell", json!({"shell_id": "sh_9"}))
         .await
         .expect_err("no such shell");
-    assert_eq!(missing.stable_code(), ErrorCode::NotFound);
-    assert_contains!(missing.model_text(), "sh_1");
+    assert_error!(missing, NotFound: "sh_1");
 }
 
 #[tokio::test]

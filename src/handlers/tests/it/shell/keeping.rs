@@ -84,8 +84,7 @@ async fn an_output_of_which_nothing_is_kept_names_no_handle_and_says_why() {
     let refused =
         |handle: OutputHandle| bench.call("ReadOutput", json!({"handle": handle.as_str()}));
     let error = refused(handle.clone()).await.expect_err("nothing is kept");
-    assert_eq!(error.stable_code(), ErrorCode::NotFound);
-    assert_contains!(error.model_text(), "Nothing of the output out_", "running");
+    assert_error!(error, NotFound: "Nothing of the output out_", "running");
     assert!(
         !bench.outputs.path().join(handle.as_str()).exists(),
         "an empty file would look like an output"

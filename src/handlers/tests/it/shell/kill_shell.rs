@@ -53,16 +53,12 @@ async fn a_shell_that_was_never_there_and_a_signal_that_stops_nothing_are_refuse
         .call("KillShell", json!({"shell_id": "sh_1"}))
         .await
         .expect_err("no shell");
-    assert_eq!(none.stable_code(), ErrorCode::NotFound);
-    assert_contains!(none.model_text(), "There are no background shells");
+    assert_error!(none, NotFound: "There are no background shells");
     begin(&bench, "echo ready; sleep 600").await;
     let refused = bench
         .call("KillShell", json!({"shell_id": "sh_1", "signal": "STOP"}))
         .await;
-    assert_eq!(
-        refused.expect_err("no such signal").stable_code(),
-        ErrorCode::InvalidArgs
-    );
+    assert_error!(refused.expect_err("no such signal"), InvalidArgs);
     assert_contains!(bench.text("ShellStatus", json!({})).await, "running for"; "it goes on");
     bench
         .text("KillShell", json!({"shell_id": "sh_1", "signal": "KILL"}))

@@ -101,13 +101,9 @@ async fn an_application_starts_in_the_folder_that_is_named() {
     }
     std::fs::write(bench.workspace.path().join("file"), "x").expect("a file");
     let args = json!({"app": "marker", "args": ["ran"], "working_directory": "file"});
-    assert_eq!(
-        bench
-            .call("OpenApp", args)
-            .await
-            .expect_err("a file")
-            .stable_code(),
-        ErrorCode::InvalidArgs
+    assert_error!(
+        bench.call("OpenApp", args).await.expect_err("a file"),
+        InvalidArgs
     );
 }
 
@@ -119,8 +115,7 @@ async fn one_that_fails_at_once_is_an_error_and_a_missing_display_is_named() {
         .call("OpenApp", json!({"app": "failing"}))
         .await
         .expect_err("it failed");
-    assert_eq!(failed.stable_code(), ErrorCode::Io);
-    assert_contains!(failed.model_text(), "exit code 3", "no display");
+    assert_error!(failed, Io: "exit code 3", "no display");
     assert!(meta_of(failed).may_have_run);
     script(programs.path(), "quiet", "exit 0");
     let text = bench.text("OpenApp", json!({"app": "quiet"})).await;
@@ -152,16 +147,13 @@ async fn a_file_is_opened_by_the_desktops_choice() {
     // With arguments it was a program that was meant.
     let args = json!({"app": "report.txt", "args": ["x"]});
     let refused = bench.call("OpenApp", args).await.expect_err("no program");
-    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
+    assert_error!(refused, NotFound);
     script(programs.path(), "xdg-open", "exit 4");
     let failed = bench
         .call("OpenApp", json!({"app": "report.txt"}))
         .await
         .expect_err("it failed");
-    assert!(
-        failed.stable_code() == ErrorCode::Io && failed.model_text().contains("exit code 4"),
-        "{failed}"
-    );
+    assert_error!(failed, Io: "exit code 4");
 }
 
 #[tokio::test]
@@ -171,18 +163,14 @@ async fn what_is_missing_is_said_honestly() {
         .call("OpenApp", json!({"app": "no-such-app"}))
         .await
         .expect_err("nothing");
-    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
-    assert_contains!(refused.model_text(), "no-such-app", "Nothing was opened");
+    assert_error!(refused, NotFound: "no-such-app", "Nothing was opened");
     std::fs::write(bench.workspace.path().join("report.txt"), "x").expect("a file");
     script(programs.path(), "xdg-open", "touch opened");
     let refused = bench
         .call("OpenApp", json!({"app": "report.txt"}))
         .await
         .expect_err("no display");
-    assert!(
-        refused.stable_code() == ErrorCode::NotFound && refused.model_text().contains("DISPLAY"),
-        "{refused}"
-    );
+    assert_error!(refused, NotFound: "DISPLAY");
     assert!(!bench.workspace.path().join("opened").exists());
 
     let none = vec![
@@ -195,11 +183,7 @@ async fn what_is_missing_is_said_honestly() {
         .call("OpenApp", json!({"app": "report.txt"}))
         .await
         .expect_err("no opener");
-    assert!(
-        refused.stable_code() == ErrorCode::NotFound
-            && refused.model_text().contains("no xdg-open"),
-        "{refused}"
-    );
+    assert_error!(refused, NotFound: "no xdg-open");
 }
 
 #[tokio::test]
@@ -213,11 +197,13 @@ async fn names_and_arguments_that_are_none_are_refused() {
         "$(touch ran)",
         "a\nb",
     ] {
-        let refused = bench
-            .call("OpenApp", json!({"app": app}))
-            .await
-            .expect_err(app);
-        assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
+        assert_error!(
+            bench
+                .call("OpenApp", json!({"app": app}))
+                .await
+                .expect_err(app),
+            InvalidArgs
+        );
     }
     for (args, code) in [
         (json!(["a\u{0}b"]), ErrorCode::InvalidArgs),
@@ -231,16 +217,20 @@ async fn names_and_arguments_that_are_none_are_refused() {
             .expect_err("refused");
         assert_eq!(refused.stable_code(), code, "{refused}");
     }
-    let refused = bench
-        .call("OpenApp", json!({"app": "../outside"}))
-        .await
-        .expect_err("outside");
-    assert_eq!(refused.stable_code(), ErrorCode::OutsideWorkspace);
-    let refused = bench
-        .call("OpenApp", json!({"app": "sub/none"}))
-        .await
-        .expect_err("not there");
-    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
+    assert_error!(
+        bench
+            .call("OpenApp", json!({"app": "../outside"}))
+            .await
+            .expect_err("outside"),
+        OutsideWorkspace
+    );
+    assert_error!(
+        bench
+            .call("OpenApp", json!({"app": "sub/none"}))
+            .await
+            .expect_err("not there"),
+        NotFound
+    );
 }
 
 #[tokio::test]
@@ -250,9 +240,6 @@ async fn a_call_that_was_taken_back_opens_nothing() {
     let cx = ToolContext::for_detached_call(RequestId::new());
     cx.cancel.cancel();
     let call = tools::call_with(&bench.registry, "OpenApp", json!({"app": "marker"}), cx);
-    assert_eq!(
-        within(call).await.expect_err("cancelled").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(within(call).await.expect_err("cancelled"), Cancelled);
     assert!(!bench.workspace.path().join("ran").exists());
 }

@@ -68,19 +68,17 @@ async fn another_folder_is_taken_from_the_skill_or_from_the_workspace() {
     for outside in ["../counting2", "/", "way-out", "data/../../other"] {
         let args = json!({"skill_id": "counting", "command": "touch ran", "cwd": outside});
         let refused = bench.call("SkillBash", args).await.expect_err(outside);
-        assert_eq!(
-            refused.stable_code(),
-            ErrorCode::OutsideWorkspace,
-            "{refused}"
-        );
+        assert_error!(refused, OutsideWorkspace);
     }
     // The folder is trusted as a place to run in, and for nothing else.
     let args = json!({"command": "pwd", "working_directory": folder.display().to_string()});
-    let refused = bench
-        .call("Bash", args)
-        .await
-        .expect_err("not in the workspace");
-    assert_eq!(refused.stable_code(), ErrorCode::OutsideWorkspace);
+    assert_error!(
+        bench
+            .call("Bash", args)
+            .await
+            .expect_err("not in the workspace"),
+        OutsideWorkspace
+    );
 }
 
 #[tokio::test]
@@ -95,15 +93,11 @@ async fn w71_a_skill_that_is_not_there_or_not_usable_is_refused() {
         refused.expect_err(id)
     };
     let unknown = run("cuonting").await;
-    assert_eq!(unknown.stable_code(), ErrorCode::NotFound);
-    assert_contains!(unknown.model_text(), "There are: counting.");
+    assert_error!(unknown, NotFound: "There are: counting.");
     assert_lacks!(unknown.model_text(), "resting");
     let disabled = run("resting").await;
-    assert_eq!(disabled.stable_code(), ErrorCode::PolicyDenied);
-    assert_contains!(disabled.model_text(), "disabled");
-    let broken = run("broken").await;
-    assert_eq!(broken.stable_code(), ErrorCode::NotFound);
-    assert_contains!(broken.model_text(), "its head cannot be read");
+    assert_error!(disabled, PolicyDenied: "disabled");
+    assert_error!(run("broken").await, NotFound: "its head cannot be read");
     for id in ["", "../counting", "/"] {
         assert!(matches!(
             run(id).await.stable_code(),
@@ -116,13 +110,9 @@ async fn w71_a_skill_that_is_not_there_or_not_usable_is_refused() {
 async fn a_declaration_of_secrets_that_cannot_be_read_does_not_count_as_none() {
     let (bench, folder) = with_skill("mailing", "secretMounts: [mailer]");
     let args = json!({"skill_id": "mailing", "command": "touch ran"});
-    assert_eq!(
-        bench
-            .call("SkillBash", args)
-            .await
-            .expect_err("unreadable")
-            .stable_code(),
-        ErrorCode::NotFound
+    assert_error!(
+        bench.call("SkillBash", args).await.expect_err("unreadable"),
+        NotFound
     );
     assert!(!folder.join("ran").exists());
 }
@@ -171,9 +161,7 @@ async fn its_arguments_are_those_of_bash_and_a_skill() {
             "env",
         ),
     ] {
-        let refused = bench.call("SkillBash", args).await.expect_err(words);
-        assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs, "{refused}");
-        assert_contains!(refused.model_text(), words);
+        assert_error!(bench.call("SkillBash", args).await.expect_err(words), InvalidArgs: words);
     }
 }
 
@@ -191,9 +179,6 @@ async fn a_cancelled_command_of_a_skill_is_stopped() {
         cancel.cancel();
         pid
     });
-    assert_eq!(
-        answer.expect_err("cancelled").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(answer.expect_err("cancelled"), Cancelled);
     assert!(!is_there(&pid));
 }

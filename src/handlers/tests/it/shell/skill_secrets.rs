@@ -153,10 +153,7 @@ async fn the_files_of_a_cancelled_call_go() {
         cancel.cancel();
         there
     });
-    assert_eq!(
-        answer.expect_err("cancelled").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(answer.expect_err("cancelled"), Cancelled);
     assert_eq!((there, bench.mounts().len()), (1, 0));
 }
 
@@ -250,8 +247,7 @@ async fn no_secret_takes_the_place_of_a_variable_that_commands_are_given_or_prog
         skill(&bench, "taking", &format!("env: {{{name}: mailer}}"));
         let args = json!({"skill_id": "taking", "command": "touch ran"});
         let refused = bench.call("SkillBash", args).await.expect_err(name);
-        assert_eq!(refused.stable_code(), ErrorCode::PolicyDenied, "{refused}");
-        assert_contains!(refused.model_text(), name, "secretMounts");
+        assert_error!(refused, PolicyDenied: name, "secretMounts");
     }
     assert!(!bench.home.path().join("punie/skills/taking/ran").exists());
 }

@@ -51,7 +51,7 @@ async fn over_its_time_a_command_is_stopped_and_keeps_what_it_printed() {
     let stopped = with_enough_time(300, async |timeout| {
         let args = json!({"command": command, "timeout": timeout});
         let stopped = bench.call("Bash", args).await.expect_err("too long");
-        assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
+        assert_error!(stopped, Timeout);
         stopped.model_text().contains("begun").then_some(stopped)
     })
     .await;
@@ -113,7 +113,7 @@ async fn a_cancelled_command_is_interrupted_with_all_it_started() {
         pids
     });
     let cancelled = answer.expect_err("cancelled");
-    assert_eq!(cancelled.stable_code(), ErrorCode::Cancelled);
+    assert_error!(cancelled, Cancelled);
     assert_starts_with!(cancelled.model_text(), "begun\n");
     assert_lacks!(cancelled.model_text(), "never");
     for pid in pids.split(' ') {
@@ -217,11 +217,13 @@ async fn a_released_terminal_is_gone_and_a_killed_one_is_not() {
         .expect("still known");
     assert_eq!(exit.status, ExitStatus::Signal("SIGKILL".to_owned()));
     client.release_terminal(&id).await.expect("released");
-    let unknown = client
-        .wait_for_terminal_exit(&id)
-        .await
-        .expect_err("forgotten");
-    assert_eq!(unknown.stable_code(), ErrorCode::NotFound);
+    assert_error!(
+        client
+            .wait_for_terminal_exit(&id)
+            .await
+            .expect_err("forgotten"),
+        NotFound
+    );
 }
 
 #[tokio::test]

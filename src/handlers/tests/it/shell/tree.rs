@@ -96,11 +96,7 @@ async fn a_command_over_its_time_is_ended_with_its_daemons() {
         let (line, markers) = daemons();
         let args = json!({"command": format!("{line} echo ready; sleep 600"), "timeout": timeout});
         let stopped = bench.call("Bash", args).await.expect_err("over its time");
-        assert_eq!(stopped.stable_code(), ErrorCode::Timeout);
-        assert_contains!(
-            stopped.model_text(),
-            "all its processes were stopped with SIGKILL"
-        );
+        assert_error!(stopped, Timeout: "all its processes were stopped with SIGKILL");
         assert_eq!(left(&markers), Vec::<String>::new());
         // A slow machine may not have come so far that there was anything to find.
         if stopped.model_text().contains("ready") {
@@ -124,10 +120,7 @@ async fn a_cancelled_command_is_ended_with_its_daemons() {
             cancel.cancel();
         }
     );
-    assert_eq!(
-        answer.expect_err("cancelled").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(answer.expect_err("cancelled"), Cancelled);
     assert_eq!(left(&markers), Vec::<String>::new());
 }
 

@@ -29,5 +29,5 @@ async fn it_tells_shell_version_platform_folder_and_path() {
     let refused = call(&bench, "one", "get_shell_info", json!({"shell": "zsh"}))
         .await
         .expect_err("no arguments");
-    assert_eq!(refused.stable_code(), ErrorCode::InvalidArgs);
+    assert_error!(refused, InvalidArgs);
 }

@@ -9,7 +9,7 @@ mod run_command;
 mod wait_for_terminal_exit;
 
 use punie_core::ids::{ConversationId, RequestId};
-use punie_tool::request::{ErrorCode, ToolReply};
+use punie_tool::request::ToolReply;
 use punie_tool::{ToolContext, ToolError};
 use serde_json::{Value, json};
 
@@ -65,26 +65,21 @@ async fn refuses_strangers(tool: &str) {
     let none = call(&bench, "one", tool, term(0))
         .await
         .expect_err("there is none");
-    assert_eq!(none.stable_code(), ErrorCode::NotFound);
-    assert_contains!(none.model_text(), "background=true");
+    assert_error!(none, NotFound: "background=true");
     start(&bench, "sleep 60").await;
     let foreign = call(&bench, "two", tool, term(0))
         .await
         .expect_err("another conversation's");
-    assert_eq!(foreign.stable_code(), ErrorCode::NotFound);
+    assert_error!(foreign, NotFound);
     assert_lacks!(foreign.model_text(), "term-0."; "what others have is not told");
     let unknown = call(&bench, "one", tool, term(7))
         .await
         .expect_err("not that one");
-    assert!(
-        unknown.stable_code() == ErrorCode::NotFound
-            && unknown.model_text().contains("has: term-0."),
-        "{unknown}"
-    );
+    assert_error!(unknown, NotFound: "has: term-0.");
     let nothing = call(&bench, "one", tool, json!({}))
         .await
         .expect_err("no id");
-    assert_eq!(nothing.stable_code(), ErrorCode::InvalidArgs);
+    assert_error!(nothing, InvalidArgs);
     let shown = text(&bench, "get_terminal_output", term(0)).await;
     assert_contains!(shown, "[running for ");
 }

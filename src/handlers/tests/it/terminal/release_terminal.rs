@@ -29,7 +29,7 @@ async fn what_runs_is_ended_and_the_id_forgotten() {
         "release_terminal",
     ] {
         let unknown = call(&bench, "one", tool, term(0)).await.expect_err(tool);
-        assert_eq!(unknown.stable_code(), ErrorCode::NotFound, "{unknown}");
+        assert_error!(unknown, NotFound);
     }
     let handle = reply.meta.handle.expect("a handle");
     let kept = text(&bench, "ReadOutput", json!({"handle": handle})).await;

@@ -112,10 +112,7 @@ async fn a_cancelled_command_is_stopped() {
         cancel.cancel();
         pid
     });
-    assert_eq!(
-        answer.expect_err("cancelled").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(answer.expect_err("cancelled"), Cancelled);
     assert!(!is_there(&pid));
 }
 
@@ -140,10 +137,7 @@ async fn in_the_background_it_is_named_from_term_0_on_whatever_else_runs() {
         json!({"command": "x", "args": [], "background": true}),
     )
     .await;
-    assert_eq!(
-        refused.expect_err("no such program").stable_code(),
-        ErrorCode::NotFound
-    );
+    assert_error!(refused.expect_err("no such program"), NotFound);
     assert_starts_with!(start(&bench, "sleep 60").await, "Terminal term-2 ");
 }
 
@@ -157,7 +151,7 @@ async fn a_call_without_a_conversation_is_told_that_others_cannot_reach_its_term
     assert_contains!(alone.meta.warnings[0], "conversation of its own");
     let namesake = call(&bench, "alone", "get_terminal_output", term(0)).await;
     let refused = namesake.expect_err("a conversation that is named like the call");
-    assert_eq!(refused.stable_code(), ErrorCode::NotFound);
+    assert_error!(refused, NotFound);
     let together = call(&bench, "one", "run_command", args)
         .await
         .expect("it runs");
@@ -176,7 +170,7 @@ async fn terminals_that_have_ended_make_room_and_those_that_run_do_not() {
     let gone = call(&bench, "one", "get_terminal_output", term(99))
         .await
         .expect_err("it made room");
-    assert_eq!(gone.stable_code(), ErrorCode::NotFound);
+    assert_error!(gone, NotFound);
     let busy = call(
         &bench,
         "one",
@@ -184,10 +178,6 @@ async fn terminals_that_have_ended_make_room_and_those_that_run_do_not() {
         json!({"command": "touch ran", "background": true}),
     )
     .await;
-    let busy = busy.expect_err("all run");
-    assert!(
-        busy.stable_code() == ErrorCode::Busy && busy.model_text().contains("release_terminal"),
-        "{busy}"
-    );
+    assert_error!(busy.expect_err("all run"), Busy: "release_terminal");
     assert!(!bench.workspace.path().join("ran").exists());
 }

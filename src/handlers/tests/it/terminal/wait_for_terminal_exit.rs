@@ -35,8 +35,7 @@ async fn a_command_that_does_not_end_in_time_goes_on() {
     let late = call(&bench, "one", "wait_for_terminal_exit", args)
         .await
         .expect_err("it runs");
-    assert_eq!(late.stable_code(), ErrorCode::Timeout);
-    assert_contains!(late.model_text(), "Nothing was stopped");
+    assert_error!(late, Timeout: "Nothing was stopped");
     assert_contains!(
         text(&bench, "get_terminal_output", term(0)).await,
         "[running for "
@@ -50,10 +49,7 @@ async fn a_cancel_ends_the_waiting_only() {
     let cx = cx("one");
     cx.cancel.cancel();
     let wait = tools::call_with(&bench.registry, "wait_for_terminal_exit", term(0), cx);
-    assert_eq!(
-        within(wait).await.expect_err("cancelled").stable_code(),
-        ErrorCode::Cancelled
-    );
+    assert_error!(within(wait).await.expect_err("cancelled"), Cancelled);
     assert_contains!(
         text(&bench, "get_terminal_output", term(0)).await,
         "[running for "
