@@ -63,12 +63,8 @@ async fn a_script_is_private_and_lies_where_nobody_else_looks() {
     let folder = std::fs::canonicalize(bench.dir.path())
         .expect("there")
         .join("scripts");
-    let told = bench
-        .text(
-            "Bash",
-            json!({"command": format!("stat -c %a {0} {0}/*.sh", folder.display())}),
-        )
-        .await;
+    let args = json!({"command": format!("stat -c %a {0} {0}/*.sh", folder.display())});
+    let told = bench.text("Bash", args).await;
     assert_eq!(told, "700\n600");
     assert_eq!(
         std::fs::metadata(&folder)
@@ -356,28 +352,16 @@ async fn what_needs_more_than_an_editor_has_runs_here() {
     let _turn = bench.attach(&fake, client_capabilities(true, true, true));
     let typed = json!({"command": "cat", "stdin": "typed"});
     assert_eq!(bench.text("Bash", typed).await, "typed");
-    let at_a_terminal = bench
-        .text(
-            "Bash",
-            json!({"command": "[ -t 0 ] && echo yes", "tty": true}),
-        )
-        .await;
+    let args = json!({"command": "[ -t 0 ] && echo yes", "tty": true});
+    let at_a_terminal = bench.text("Bash", args).await;
     assert_contains!(at_a_terminal, "yes");
-    bench
-        .ok(
-            "Bash",
-            json!({"command": "sleep 60", "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": "sleep 60", "run_in_background": true});
+    bench.ok("Bash", args).await;
     bench
         .ok("Bash", json!({"command": "true", "yield_ms": 30_000}))
         .await;
-    bench
-        .ok(
-            "run_command",
-            json!({"command": "sleep 60", "background": true}),
-        )
-        .await;
+    let args = json!({"command": "sleep 60", "background": true});
+    bench.ok("run_command", args).await;
     assert_eq!(fake.methods(), Vec::<&str>::new());
 }
 

@@ -17,12 +17,8 @@ async fn what_an_editor_does_not_serve_is_never_asked_of_it() {
         bench.text("Read", file_argument(&path)).await,
         "\ton disk\n"
     );
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": path, "old_string": "on", "new_string": "still on"}),
-        )
-        .await;
+    let args = json!({"file_path": path, "old_string": "on", "new_string": "still on"});
+    bench.ok("Edit", args).await;
     bench
         .ok("Write", json!({"file_path": "b.txt", "content": "new"}))
         .await;

@@ -60,12 +60,8 @@ async fn every_tool_that_writes_goes_the_same_way() {
         ["eins\n", "zwei\n", "drei\n"]
     );
     assert_eq!(reply.meta.source.as_deref(), Some("editor"));
-    bench
-        .ok(
-            "Write",
-            json!({"file_path": "deep/er/d.txt", "content": "vier\n"}),
-        )
-        .await;
+    let args = json!({"file_path": "deep/er/d.txt", "content": "vier\n"});
+    bench.ok("Write", args).await;
     bench
         .ok("write_file", json!({"path": "b.txt", "content": "fünf\n"}))
         .await;
@@ -107,12 +103,8 @@ async fn a_file_in_another_encoding_is_written_here() {
         .flat_map(u16::to_le_bytes)
         .collect();
     let path = bench.put("wide.txt", wide);
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": path, "old_string": "wide", "new_string": "far"}),
-        )
-        .await;
+    let args = json!({"file_path": path, "old_string": "wide", "new_string": "far"});
+    bench.ok("Edit", args).await;
     let bytes = std::fs::read(&path).expect("there");
     assert_eq!(
         bytes,
@@ -131,12 +123,8 @@ async fn a_text_that_the_editor_has_not_saved_is_told() {
     fake.save(SaveBehaviour::Never);
     let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
-    let reply = bench
-        .ok(
-            "Edit",
-            json!({"file_path": path, "old_string": "old", "new_string": "new"}),
-        )
-        .await;
+    let args = json!({"file_path": path, "old_string": "old", "new_string": "new"});
+    let reply = bench.ok("Edit", args).await;
     assert_contains!(reply.meta.warnings[0], "has not saved it");
     assert_eq!(bench.get("a.txt"), "old\n");
     // The next read returns the text that was written, with the hash that the write reported.
@@ -188,19 +176,11 @@ async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
     let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     fake.open(&bench.root.join("new.txt"), "typed");
-    let never = bench
-        .refused(
-            "Write",
-            json!({"file_path": "new.txt", "content": "x", "overwrite": "never"}),
-        )
-        .await;
+    let args = json!({"file_path": "new.txt", "content": "x", "overwrite": "never"});
+    let never = bench.refused("Write", args).await;
     assert_error!(never, Stale: "not saved yet");
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": "new.txt", "old_string": "typed", "new_string": "written"}),
-        )
-        .await;
+    let args = json!({"file_path": "new.txt", "old_string": "typed", "new_string": "written"});
+    bench.ok("Edit", args).await;
     assert_eq!(bench.get("new.txt"), "written");
 }
 
@@ -208,12 +188,8 @@ async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
 async fn an_editor_is_not_asked_for_a_file_that_a_write_is_about_to_make() {
     let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, client_capabilities(true, true, false));
-    bench
-        .ok(
-            "Write",
-            json!({"file_path": "new.txt", "content": "made\n"}),
-        )
-        .await;
+    let args = json!({"file_path": "new.txt", "content": "made\n"});
+    bench.ok("Write", args).await;
     assert_eq!(fake.methods(), ["fs/write_text_file"]);
     assert_eq!(bench.get("new.txt"), "made\n");
 }
@@ -281,12 +257,8 @@ async fn line_endings_and_mark_of_the_file_live_through_an_editor_that_has_neith
     let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "\u{FEFF}one\r\ntwo\r\n");
     fake.open(&path, "one\ntwo\n");
-    let reply = bench
-        .ok(
-            "Edit",
-            json!({"file_path": path, "old_string": "two", "new_string": "2"}),
-        )
-        .await;
+    let args = json!({"file_path": path, "old_string": "two", "new_string": "2"});
+    let reply = bench.ok("Edit", args).await;
     assert_eq!(bench.get("a.txt"), "\u{FEFF}one\r\n2\r\n");
     assert_eq!(
         reply.meta.warnings,

@@ -45,12 +45,8 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
         .ask(ToolCall::new("Read", &json!({ "file_path": "/etc/shadow" })).of("talk"))
         .await;
     setup.answer(&outside).await;
-    let unknown = setup
-        .ask(ToolCall::new(
-            "NoSuchTool",
-            &json!({ "what": "what-it-asked" }),
-        ))
-        .await;
+    let args = json!({ "what": "what-it-asked" });
+    let unknown = setup.ask(ToolCall::new("NoSuchTool", &args)).await;
     let refused = setup.answer(&unknown).await;
     runner.stop().await;
     let fields = [
@@ -189,12 +185,8 @@ async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
 async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    let write = setup
-        .ask(ToolCall::new(
-            "Write",
-            &json!({ "file_path": "a.txt", "content": "a\n" }),
-        ))
-        .await;
+    let args = json!({ "file_path": "a.txt", "content": "a\n" });
+    let write = setup.ask(ToolCall::new("Write", &args)).await;
     setup.answer(&write).await;
     let told = |event: &str| rows_of(&setup).iter().any(|row| row["event"] == event);
     for (words, events) in [

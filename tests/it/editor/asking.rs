@@ -283,10 +283,8 @@ async fn what_is_typed_into_a_shell_is_asked_about_and_ending_it_is_not() {
         .expect_ok();
     assert_eq!(asked(&editor), 1);
     editor.serves(choose_option("reject_once"));
-    let typed = ToolCall::new(
-        "WriteShell",
-        &json!({ "shell_id": "sh_1", "text": "echo ran > effect\n" }),
-    );
+    let args = json!({ "shell_id": "sh_1", "text": "echo ran > effect\n" });
+    let typed = ToolCall::new("WriteShell", &args);
     let denied = setup.call(typed.of("talk")).await;
     assert_eq!(
         (denied.verdict(), asked(&editor)),

@@ -174,9 +174,7 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
     assert_eq!(setup.status().await["stoppedConversations"], json!([]));
     assert!(!setup.file("new.txt").exists());
     // The test must end the shell, which outlives the runner.
-    let ended = ToolCall::new(
-        "KillShell",
-        &json!({ "shell_id": "sh_1", "signal": "KILL" }),
-    );
+    let args = json!({ "shell_id": "sh_1", "signal": "KILL" });
+    let ended = ToolCall::new("KillShell", &args);
     setup.call(ended.of("talk")).await.expect_ok();
 }

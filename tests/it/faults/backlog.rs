@@ -122,12 +122,8 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
     };
     let runner = setup.run();
     // The first request is small: it shows the peak memory of this build without a backlog.
-    let first = setup
-        .ask(ToolCall::new(
-            "Write",
-            &json!({ "file_path": "f", "content": "x" }),
-        ))
-        .await;
+    let args = json!({ "file_path": "f", "content": "x" });
+    let first = setup.ask(ToolCall::new("Write", &args)).await;
     wait_until("the first to be accepted", || accepted() == 1).await;
     let idle = peak_kb(runner.pid());
     let content = "x".repeat(860_000);

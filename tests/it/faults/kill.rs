@@ -271,12 +271,8 @@ async fn what_leads_out_of_the_workspace_by_now_is_not_touched() {
     let relay = Relay::before(&setup.setting.url).await;
     write_files(&setup, &[("sub/note.txt", "old\n")]);
     let runner = setup.run_armed(&relay.url, "temp.written=kill");
-    let id = setup
-        .ask(ToolCall::new(
-            "Write",
-            &json!({ "file_path": "sub/note.txt", "content": "new\n" }),
-        ))
-        .await;
+    let args = json!({ "file_path": "sub/note.txt", "content": "new\n" });
+    let id = setup.ask(ToolCall::new("Write", &args)).await;
     assert_eq!(runner.end().await.code, None);
     let outside = setup.setting.logs.join("outside");
     std::fs::rename(setup.file("sub"), &outside).expect("moved out");
@@ -334,10 +330,8 @@ async fn a_commit_is_made_once_wherever_the_runner_is_killed() {
         let setup = RunnerFixture::new().await;
         let relay = Relay::before(&setup.setting.url).await;
         make_repository(&setup);
-        let ask = ToolCall::new(
-            "git_add_commit",
-            &json!({ "paths": ["a.txt"], "message": "Second \n\n\n\nBecause." }),
-        );
+        let args = json!({ "paths": ["a.txt"], "message": "Second \n\n\n\nBecause." });
+        let ask = ToolCall::new("git_add_commit", &args);
         let (_, answer) = killed_at(&setup, &relay, point, ask).await;
         assert_eq!(
             (answer.outcome.as_str(), course_of_answer(&answer)),
@@ -360,12 +354,8 @@ async fn a_head_that_somebody_else_moved_is_told_and_nothing_is_committed() {
     let relay = Relay::before(&setup.setting.url).await;
     make_repository(&setup);
     let runner = setup.run_armed(&relay.url, "declare.after=kill");
-    let id = setup
-        .ask(ToolCall::new(
-            "git_add_commit",
-            &json!({ "paths": ["a.txt"], "message": "Second" }),
-        ))
-        .await;
+    let args = json!({ "paths": ["a.txt"], "message": "Second" });
+    let id = setup.ask(ToolCall::new("git_add_commit", &args)).await;
     assert_eq!(runner.end().await.code, None);
     run_git(
         &setup,
@@ -383,10 +373,8 @@ async fn a_lock_that_our_killed_git_left_goes_and_an_older_one_stays() {
         let relay = Relay::before(&setup.setting.url).await;
         make_repository(&setup);
         let runner = setup.run_armed(&relay.url, "declare.after=kill");
-        let ask = ToolCall::new(
-            "git_add_commit",
-            &json!({ "paths": ["a.txt"], "message": "Second" }),
-        );
+        let args = json!({ "paths": ["a.txt"], "message": "Second" });
+        let ask = ToolCall::new("git_add_commit", &args);
         let id = setup.ask(ask).await;
         assert_eq!(runner.end().await.code, None);
         let lock = std::fs::File::create(setup.file(".git/index.lock")).expect("a lock");

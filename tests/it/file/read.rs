@@ -77,12 +77,8 @@ async fn read_stops_at_its_budget_and_pages_join_to_the_file() {
     bench.put("f", lines.join("\n") + "\n");
     let (mut offset, mut seen) = (1, Vec::new());
     while seen.len() < lines.len() {
-        let reply = bench
-            .ok(
-                "Read",
-                json!({"file_path": "f", "offset": offset, "max_chars": 3_000}),
-            )
-            .await;
+        let args = json!({"file_path": "f", "offset": offset, "max_chars": 3_000});
+        let reply = bench.ok("Read", args).await;
         let shown = reply_text(&reply);
         assert!(shown.chars().count() <= 3_000, "{}", shown.chars().count());
         let page: Vec<_> = shown
@@ -319,12 +315,8 @@ async fn a_file_up_to_100_mb_has_its_hash_on_every_page() {
     let expect: Vec<String> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let expect = expect.concat();
     for offset in [1, 250_000, -1] {
-        let reply = bench
-            .ok(
-                "Read",
-                json!({"file_path": "big", "offset": offset, "limit": 1}),
-            )
-            .await;
+        let args = json!({"file_path": "big", "offset": offset, "limit": 1});
+        let reply = bench.ok("Read", args).await;
         assert_eq!(reply.meta.sha256.as_deref(), Some(expect.as_str()));
     }
     make_sparse_file(&bench, "over", 100 << 20);

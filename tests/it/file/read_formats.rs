@@ -177,12 +177,8 @@ async fn a_document_that_is_damaged_or_unpacks_without_end_is_a_bounded_answer()
         reply_text(&reply)
     );
 
-    let reply = bench
-        .ok(
-            "Read",
-            json!({"file_path": "bomb.docx", "max_chars": 1_000}),
-        )
-        .await;
+    let args = json!({"file_path": "bomb.docx", "max_chars": 1_000});
+    let reply = bench.ok("Read", args).await;
     assert!(reply_text(&reply).chars().count() <= 1_000);
 }
 

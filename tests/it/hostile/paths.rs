@@ -117,12 +117,8 @@ async fn stays_inside(bench: &Bench, path: &str, place: &str) {
     bench.put(place, "here\n");
     let shown = bench.read(json!({"file_path": path})).await;
     assert_contains!(shown, "     1\there\n"; "{path}");
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": path, "old_string": "here", "new_string": "there"}),
-        )
-        .await;
+    let args = json!({"file_path": path, "old_string": "here", "new_string": "there"});
+    bench.ok("Edit", args).await;
     assert_eq!(bench.get(place), "there\n", "{path}");
     bench
         .ok("Write", json!({"file_path": path, "content": "anew\n"}))

@@ -57,12 +57,8 @@ async fn h19_a_protected_name_with_combining_marks_or_folding_letters_is_refused
         never_written(&bench, path).await;
     }
     // A letter that only looks alike makes another name on every file system.
-    bench
-        .ok(
-            "Write",
-            json!({"file_path": ".\u{434}it/config", "content": "x"}),
-        )
-        .await;
+    let args = json!({"file_path": ".\u{434}it/config", "content": "x"});
+    bench.ok("Write", args).await;
 }
 
 #[tokio::test]
@@ -111,12 +107,8 @@ async fn h20_a_protected_name_in_another_case_or_with_what_nobody_sees_is_refuse
     for path in ["innocent/pre-commit", ".cursor/rules"] {
         never_written(&bench, path).await;
     }
-    bench
-        .ok(
-            "Write",
-            json!({"file_path": ".github/workflows/ci.yml", "content": "x"}),
-        )
-        .await;
+    let args = json!({"file_path": ".github/workflows/ci.yml", "content": "x"});
+    bench.ok("Write", args).await;
 }
 
 #[tokio::test]

@@ -188,16 +188,9 @@ async fn two_sessions_at_once_each_work_in_their_own_project() {
     let whole = user.connects(TestClient::default(), &[]).await;
     for round in 0..3 {
         let name = format!("made-{round}");
-        let (of_one, of_two) = tokio::join!(
-            one.runs(
-                "Bash",
-                json!({"command": format!("cat file; touch {name}")})
-            ),
-            two.runs(
-                "Bash",
-                json!({"command": format!("cat file; touch {name}")})
-            ),
-        );
+        let args = json!({"command": format!("cat file; touch {name}")});
+        let calls = (one.runs("Bash", args.clone()), two.runs("Bash", args));
+        let (of_one, of_two) = tokio::join!(calls.0, calls.1);
         assert_contains!(of_one, "of one");
         assert_contains!(of_two, "of two");
         for project in ["one", "two"] {

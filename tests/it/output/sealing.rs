@@ -78,11 +78,8 @@ async fn a_long_answer_is_scrubbed_then_kept_then_clipped() {
         "{} bytes are stored, not the masked text",
         kept.len()
     );
-    let page = read_output(
-        &store,
-        json!({"handle": handle, "offset": 3_001, "limit": 1}),
-    )
-    .await;
+    let args = json!({"handle": handle, "offset": 3_001, "limit": 1});
+    let page = read_output(&store, args).await;
     assert_contains!(page, &format!("  3001\t{MASK}\n"));
 }
 

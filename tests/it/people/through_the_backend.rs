@@ -83,13 +83,8 @@ async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
         json!({"file_path": "note.txt", "old_string": "Ask Ben and Anna", "new_string": "x"});
     let hint = setup.call_tool("Edit", &missed).await.text();
     assert_lacks!(hint, "Okoro", "Müller");
-    let found = setup
-        .call_tool(
-            "Grep",
-            &json!({"pattern": format!("{ben} or"), "output_mode": "content"}),
-        )
-        .await
-        .text();
+    let args = json!({"pattern": format!("{ben} or"), "output_mode": "content"});
+    let found = setup.call_tool("Grep", &args).await.text();
     assert_contains!(found, &ben);
     // The alias in a command stays as the agent wrote it.
     let echoed = setup.bash(&format!("echo {ben} | wc -c")).await.text();

@@ -178,10 +178,8 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
     has("skill", "brought", "First.").await;
     has("skill", "mine", "The owner's.").await;
     has("agent", "helper", "Help.").await;
-    let ask = ToolCall::new(
-        "SkillBash",
-        &json!({"skill_id": "brought", "command": "bash say.sh"}),
-    );
+    let args = json!({"skill_id": "brought", "command": "bash say.sh"});
+    let ask = ToolCall::new("SkillBash", &args);
     let answer = setup.call(ask).await;
     assert_contains!(text_of(&answer), "it ran");
     write_file(

@@ -34,14 +34,9 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
     for n in 0..10 {
         let talk = format!("talk-{n}");
         let file = format!("note-{n}.txt");
+        let args = json!({ "file_path": file, "content": format!("note {n}\n") });
         let asks = [
-            (
-                ToolCall::new(
-                    "Write",
-                    &json!({ "file_path": file, "content": format!("note {n}\n") }),
-                ),
-                "ok",
-            ),
+            (ToolCall::new("Write", &args), "ok"),
             (ToolCall::new("Read", &json!({ "file_path": file })), "ok"),
             (ToolCall::bash(&format!("echo {n} >> ran")), "ok"),
             (
@@ -78,15 +73,8 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
 async fn one_pass_takes_more_than_its_queue_holds() {
     let setup = RunnerFixture::with_config("[limits]\nqueue = 2\n").await;
     for n in 0..80 {
-        setup
-            .ask(
-                ToolCall::new(
-                    "Write",
-                    &json!({ "file_path": format!("f{n}"), "content": "x" }),
-                )
-                .of("talk"),
-            )
-            .await;
+        let args = json!({ "file_path": format!("f{n}"), "content": "x" });
+        setup.ask(ToolCall::new("Write", &args).of("talk")).await;
     }
     let pass = setup.once().await;
     assert_eq!(

@@ -39,14 +39,12 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
         assert_contains!(long.text(), "before ...");
         assert_lacks!(long.raw, &token[..8]);
         let big = "cat leak.txt; seq 1 20000; cat leak.txt >&2";
+        let args = json!({ "pattern": "before", "output_mode": "content" });
         let asks = [
             ToolCall::bash("cat leak.txt"),
             ToolCall::bash("cat leak.txt >&2; exit 3"),
             ToolCall::new("Read", &json!({ "file_path": "leak.txt" })),
-            ToolCall::new(
-                "Grep",
-                &json!({ "pattern": "before", "output_mode": "content" }),
-            ),
+            ToolCall::new("Grep", &args),
             ToolCall::bash(big),
         ];
         let mut handle = None;
@@ -62,10 +60,8 @@ async fn the_session_s_token_is_masked_in_results_and_in_kept_output() {
                 .map(str::to_owned)
                 .or(handle);
         }
-        let kept = ToolCall::new(
-            "ReadOutput",
-            &json!({ "handle": handle.expect("the large output was kept"), "limit": 1 }),
-        );
+        let args = json!({ "handle": handle.expect("the large output was kept"), "limit": 1 });
+        let kept = ToolCall::new("ReadOutput", &args);
         let kept = setup.call(kept).await;
         assert_contains!(kept.text(), "before");
         assert_lacks!(kept.raw, &token);

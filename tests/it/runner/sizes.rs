@@ -84,11 +84,8 @@ async fn large_arguments_and_results_come_through_whole() {
         let args = json!({ "file_path": format!("big-{n}"), "content": content });
         asked.push(setup.ask(ToolCall::new("Write", &args).of("talk")).await);
     }
-    let big = ToolCall::new(
-        "Read",
-        &json!({ "file_path": "big-0", "max_chars": 200_000 }),
-    )
-    .of("talk");
+    let args = json!({ "file_path": "big-0", "max_chars": 200_000 });
+    let big = ToolCall::new("Read", &args).of("talk");
     let big = setup.ask(big).await;
     let pass = setup.once().await;
     assert_eq!(

@@ -118,9 +118,8 @@ async fn numbers_beyond_json_come_as_they_are() {
     let answer = setup.answer(json!({"query": "SELECT a FROM t"})).await;
     let lines: Vec<&str> = answer.lines().map(str::trim).collect();
     assert_eq!(lines[2..6], ["Inf", "-Inf", "0.1", "1e-310"], "{answer}");
-    let exact = setup.answer(
-        json!({"query": "SELECT ? = 0.1 + 0.2 AS a", "params": [0.300_000_000_000_000_04]}),
-    );
+    let args = json!({"query": "SELECT ? = 0.1 + 0.2 AS a", "params": [0.300_000_000_000_000_04]});
+    let exact = setup.answer(args);
     assert_starts_with!(exact.await, "a\n-\n1");
 }
 

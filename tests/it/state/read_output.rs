@@ -32,11 +32,8 @@ async fn every_line_is_reached_by_following_the_footer() {
     let handle = store_text(&store, &content);
     let (mut offset, mut seen) = (1, String::new());
     loop {
-        let page = read_output(
-            &store,
-            json!({"handle": handle, "offset": offset, "limit": 10_000, "max_chars": 5_000}),
-        )
-        .await;
+        let args = json!({"handle": handle, "offset": offset, "limit": 10_000, "max_chars": 5_000});
+        let page = read_output(&store, args).await;
         assert!(
             page.chars().count() <= 5_000,
             "{} characters",
@@ -69,11 +66,8 @@ async fn the_tail_is_what_came_last() {
             )
         );
         assert_eq!(page.lines().count(), 4);
-        let many = read_output(
-            &store,
-            json!({"handle": handle, "tail": 10_000, "max_chars": 1_000}),
-        )
-        .await;
+        let args = json!({"handle": handle, "tail": 10_000, "max_chars": 1_000});
+        let many = read_output(&store, args).await;
         assert!(
             many.chars().count() <= 1_000 && many.contains(" 30000\tline 30000\n"),
             "{many}"
@@ -90,20 +84,14 @@ async fn the_tail_is_what_came_last() {
 async fn a_pattern_finds_lines_with_context() {
     let (_dir, store) = output_store();
     let handle = store_text(&store, &numbered_lines(100));
-    let found = read_output(
-        &store,
-        json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 1, "limit": 2}),
-    )
-    .await;
+    let args = json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 1, "limit": 2});
+    let found = read_output(&store, args).await;
     let expected = format!(
         "{handle} (100 lines, 792 bytes)\n     4-\tline 4\n     5\tline 5\n     6-\tline 6\n--\n    19-\tline 19\n    20\tline 20\n    21-\tline 21\n3 matching lines, 2 shown. Continue with offset=50."
     );
     assert_eq!(found, expected);
-    let rest = read_output(
-        &store,
-        json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 0, "offset": 50}),
-    )
-    .await;
+    let args = json!({"handle": handle, "pattern": "line (20|5)0?$", "context": 0, "offset": 50});
+    let rest = read_output(&store, args).await;
     assert_ends_with!(
         rest,
         "\n    50\tline 50\n3 matching lines, the last 1 shown."
@@ -124,18 +112,12 @@ async fn a_giant_line_can_be_searched_and_read_by_column() {
     line.push_str("needle");
     line.push_str(&"z".repeat(300_000));
     let handle = store_text(&store, &format!("before\n{line}\nafter needle\n"));
-    let found = read_output(
-        &store,
-        json!({"handle": handle, "pattern": "needle", "context": 0, "max_chars": 4_000}),
-    )
-    .await;
+    let args = json!({"handle": handle, "pattern": "needle", "context": 0, "max_chars": 4_000});
+    let found = read_output(&store, args).await;
     assert_contains!(found, "     2\t[long line, match at column=200001] é");
     assert_contains!(found, "     3\tafter needle\n2 matching lines.");
-    let page = read_output(
-        &store,
-        json!({"handle": handle, "offset": 2, "limit": 1, "column": 200_001}),
-    )
-    .await;
+    let args = json!({"handle": handle, "offset": 2, "limit": 1, "column": 200_001});
+    let page = read_output(&store, args).await;
     assert_contains!(
         page,
         "     2\tneedlezzz",
@@ -146,11 +128,8 @@ async fn a_giant_line_can_be_searched_and_read_by_column() {
         whole.chars().count() <= 1_000 && whole.contains("Continue with offset=2."),
         "{whole}"
     );
-    let alone = read_output(
-        &store,
-        json!({"handle": handle, "offset": 2, "max_chars": 1_000}),
-    )
-    .await;
+    let args = json!({"handle": handle, "offset": 2, "max_chars": 1_000});
+    let alone = read_output(&store, args).await;
     assert!(
         alone.chars().count() <= 1_000
             && alone.contains("Showing 2-2 of 3. Continue with offset=3."),
@@ -171,11 +150,8 @@ async fn an_unknown_handle_says_how_long_outputs_are_kept() {
         code == ErrorCode::InvalidArgs && text.contains("is not a handle"),
         "{text}"
     );
-    let (code, _) = expect_error(
-        &store,
-        json!({"handle": "out_0123456789ab", "tail": 1, "pattern": "x"}),
-    )
-    .await;
+    let args = json!({"handle": "out_0123456789ab", "tail": 1, "pattern": "x"});
+    let (code, _) = expect_error(&store, args).await;
     assert_eq!(code, ErrorCode::InvalidArgs);
 }
 
@@ -232,11 +208,8 @@ async fn colours_and_progress_are_left_out_unless_raw_is_asked_for() {
     assert_ends_with!(page, "raw=true shows them]");
     let plain = read_output(&store, json!({"handle": handle, "offset": 3})).await;
     assert_ends_with!(plain, "     3\tplain\ttext\nShowing 3-3 of 3.");
-    let found = read_output(
-        &store,
-        json!({"handle": handle, "pattern": "one", "context": 0}),
-    )
-    .await;
+    let args = json!({"handle": handle, "pattern": "one", "context": 0});
+    let found = read_output(&store, args).await;
     assert_contains!(found, "     1\tok one\n1 matching line.\n[");
     let raw = read_output(&store, json!({"handle": handle, "raw": true})).await;
     assert_contains!(raw, "\x1b[32mok", " 17%\r 18%");

@@ -282,10 +282,8 @@ fn a_file_over_the_limit_is_changed_and_the_answer_says_that_this_cannot_be_undo
     let owner = OwnerFixture::new();
     let big = "x".repeat((64 << 20) + 1);
     owner.write("work/big.txt", &big);
-    let (request, answer) = owner.calls(
-        "Write",
-        &json!({"file_path": "big.txt", "content": "small\n"}),
-    );
+    let args = json!({"file_path": "big.txt", "content": "small\n"});
+    let (request, answer) = owner.calls("Write", &args);
     assert_contains!(answer.to_string(), "cannot be undone");
     owner.is_refused(&request, "what it held before is not kept");
     assert_eq!(owner.read("work/big.txt"), "small\n");

@@ -419,12 +419,8 @@ async fn again(steps: &[Step]) -> Done {
         }
         for hunk in step.hunks.iter().filter(|hunk| !hunk.old.is_empty()) {
             let (old, new) = quoted(&bench.get(&by_edit), hunk);
-            bench
-                .ok(
-                    "Edit",
-                    json!({"file_path": by_edit, "old_string": old, "new_string": new}),
-                )
-                .await;
+            let args = json!({"file_path": by_edit, "old_string": old, "new_string": new});
+            bench.ok("Edit", args).await;
             done.edits += 1;
         }
         assert_eq!(

@@ -213,31 +213,19 @@ async fn h36_edit_refuses_what_is_not_the_only_place() {
 async fn h37_edit_keeps_every_other_byte() {
     let bench = Bench::new();
     bench.put("dos", "\u{FEFF}a\r\nb\r\nmix\nc");
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": "dos", "old_string": "a\nb", "new_string": "a\nb2\nb3"}),
-        )
-        .await;
+    let args = json!({"file_path": "dos", "old_string": "a\nb", "new_string": "a\nb2\nb3"});
+    bench.ok("Edit", args).await;
     assert_eq!(bench.get("dos"), "\u{FEFF}a\r\nb2\r\nb3\r\nmix\nc");
     bench.put("latin", b"caf\xe9 one\n\xff\xfe two\n");
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": "latin", "old_string": "one", "new_string": "1"}),
-        )
-        .await;
+    let args = json!({"file_path": "latin", "old_string": "one", "new_string": "1"});
+    bench.ok("Edit", args).await;
     assert_eq!(
         fs::read(bench.root.join("latin")).unwrap(),
         b"caf\xe9 1\n\xff\xfe two\n"
     );
     bench.put("quotes", "say \u{201C}hi\u{201D}\n");
-    let reply = bench
-        .ok(
-            "Edit",
-            json!({"file_path": "quotes", "old_string": "\"hi\"", "new_string": "'ho'"}),
-        )
-        .await;
+    let args = json!({"file_path": "quotes", "old_string": "\"hi\"", "new_string": "'ho'"});
+    let reply = bench.ok("Edit", args).await;
     assert_eq!(bench.get("quotes"), "say 'ho'\n");
     assert_contains!(reply_text(&reply), "typographic");
     bench.put("numbered", "fn a() {\n}\n");
@@ -253,22 +241,11 @@ async fn an_empty_old_string_makes_a_file() {
     let bench = Bench::new();
     bench.put("empty", "");
     for (path, verb) in [("new/f", "Created"), ("empty", "Filled")] {
-        let reply = bench
-            .ok(
-                "Edit",
-                json!({"file_path": path, "old_string": "", "new_string": "text\n"}),
-            )
-            .await;
+        let args = json!({"file_path": path, "old_string": "", "new_string": "text\n"});
+        let reply = bench.ok("Edit", args).await;
         assert_starts_with!(reply_text(&reply), verb);
         assert_eq!(bench.get(path), "text\n");
     }
-    assert_error!(
-        bench
-            .refused(
-                "Edit",
-                json!({"file_path": "absent", "old_string": "a", "new_string": "b"}),
-            )
-            .await,
-        NotFound
-    );
+    let args = json!({"file_path": "absent", "old_string": "a", "new_string": "b"});
+    assert_error!(bench.refused("Edit", args).await, NotFound);
 }

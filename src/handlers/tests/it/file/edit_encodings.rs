@@ -53,12 +53,8 @@ async fn an_edit_keeps_the_encoding_of_the_file() {
             let bench = Bench::new();
             let (content, stored_new) = (content.replace(from, to), new.replace(from, to));
             bench.put("f", stored(encoding, &content));
-            bench
-                .ok(
-                    "Edit",
-                    json!({"file_path": "f", "old_string": old, "new_string": new}),
-                )
-                .await;
+            let args = json!({"file_path": "f", "old_string": old, "new_string": new});
+            bench.ok("Edit", args).await;
             let expected = content.replacen(&old.replace(from, to), &stored_new, 1);
             assert_eq!(
                 fs::read(bench.root.join("f")).unwrap(),
@@ -105,12 +101,8 @@ async fn a_second_spelling_of_a_character_is_left_as_it_is() {
     let body = stored(legacy("shift_jis"), JAPANESE);
     let odd = [b"\xEE\xF9 \x81\xCA\n".as_slice(), &body].concat();
     bench.put("f", &odd);
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": "f", "old_string": "終わり", "new_string": "おわり"}),
-        )
-        .await;
+    let args = json!({"file_path": "f", "old_string": "終わり", "new_string": "おわり"});
+    bench.ok("Edit", args).await;
     let expected = [
         b"\xEE\xF9 \x81\xCA\n".as_slice(),
         &stored(legacy("shift_jis"), &JAPANESE.replace("終わり", "おわり")),

@@ -29,12 +29,8 @@ async fn replacing_every_place_forgives_line_endings_only() {
         json!({"file_path": "f", "old_string": "-", "new_string": "+", "expected_count": 2});
     not_found(&bench, counted).await;
     // One place at a time, what is quoted nearly is found, and more than one is not offered to be replaced at once.
-    let error = bench
-        .refused(
-            "Edit",
-            json!({"file_path": "f", "old_string": "-", "new_string": "+"}),
-        )
-        .await;
+    let args = json!({"file_path": "f", "old_string": "-", "new_string": "+"});
+    let error = bench.refused("Edit", args).await;
     assert_error!(error, Ambiguous);
     assert_lacks!(error.model_text(), "replace_all");
 

@@ -156,12 +156,8 @@ async fn a_long_file_is_edited_where_the_text_is_only_nearly_there() {
     };
     let end = "Le caf\u{e9} du th\u{e9}\u{e2}tre est ferm\u{e9} \u{e0} midi.\n".repeat(9);
     bench.put("f", latin(&format!("{before}{end}")));
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": "f", "old_string": "line 7 of", "new_string": "l\u{ef}ne"}),
-        )
-        .await;
+    let args = json!({"file_path": "f", "old_string": "line 7 of", "new_string": "l\u{ef}ne"});
+    bench.ok("Edit", args).await;
     let after = latin(&format!("{before}{end}").replace("line 7 of", "l\u{ef}ne"));
     assert!(fs::read(bench.root.join("f")).unwrap() == after);
 }
@@ -193,15 +189,8 @@ async fn a_mask_is_not_written_into_a_long_file() {
     let before = long();
     bench.put("f", &before);
     let mask = punie_text::redact::MASK;
-    assert_error!(
-        bench
-            .refused(
-                "Edit",
-                json!({"file_path": "f", "old_string": "line 9 of", "new_string": mask}),
-            )
-            .await,
-        InvalidArgs
-    );
+    let args = json!({"file_path": "f", "old_string": "line 9 of", "new_string": mask});
+    assert_error!(bench.refused("Edit", args).await, InvalidArgs);
     assert_eq!(bench.get("f"), before);
 }
 
@@ -247,12 +236,8 @@ fn an_edit_of_50_mb_holds_the_file_once() {
 async fn only_by_name_alone_an_edit_of_50_mb() {
     let bench = Bench::new();
     bench.put("small", "a\n");
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": "small", "old_string": "a", "new_string": "b"}),
-        )
-        .await;
+    let args = json!({"file_path": "small", "old_string": "a", "new_string": "b"});
+    bench.ok("Edit", args).await;
     let mut file = fs::File::create(bench.root.join("f")).unwrap();
     let block = counted(1_000, "this is line {} of a file that is not held\n");
     while file.metadata().unwrap().len() < 50 << 20 {
@@ -261,12 +246,8 @@ async fn only_by_name_alone_an_edit_of_50_mb() {
     file.write_all(b"the only place\n").unwrap();
     drop((file, block));
     let before = highest();
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": "f", "old_string": "only place", "new_string": "place"}),
-        )
-        .await;
+    let args = json!({"file_path": "f", "old_string": "only place", "new_string": "place"});
+    bench.ok("Edit", args).await;
     let grown = highest() - before;
     assert!(grown <= 70 << 20, "it grew by {grown} bytes");
     let many = json!({"file_path": "f", "old_string": "line 1", "new_string": "LINE", "replace_all": true});

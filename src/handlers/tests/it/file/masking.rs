@@ -152,12 +152,8 @@ async fn a_secret_that_is_longer_than_an_answer_is_shown_masked_and_read_past() 
         shown,
         "Showing characters 5-3004 of line 1. Continue with offset=1 column=3005."
     );
-    let shown = masked
-        .answer(
-            "Read",
-            json!({ "file_path": "f", "column": 3_005, "max_chars": 1_000 }),
-        )
-        .await;
+    let args = json!({ "file_path": "f", "column": 3_005, "max_chars": 1_000 });
+    let shown = masked.answer("Read", args).await;
     assert_contains!(shown, "\n;and this\n");
 }
 

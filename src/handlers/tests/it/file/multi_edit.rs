@@ -154,15 +154,8 @@ async fn an_empty_first_old_string_makes_the_file() {
         .refused("MultiEdit", json!({"file_path": "new/f", "edits": edits}))
         .await;
     assert_error!(error, InvalidArgs);
-    assert_error!(
-        bench
-            .refused(
-                "MultiEdit",
-                json!({"file_path": "gone", "edits": [edit("a", "b")]}),
-            )
-            .await,
-        NotFound
-    );
+    let args = json!({"file_path": "gone", "edits": [edit("a", "b")]});
+    assert_error!(bench.refused("MultiEdit", args).await, NotFound);
 }
 
 #[tokio::test]

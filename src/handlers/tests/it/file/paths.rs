@@ -294,15 +294,8 @@ async fn h26_a_file_of_a_terabyte_is_refused_by_its_size_but_its_ends_are_near()
         .refused("Read", json!({"file_path": "1t", "offset": 5_000}))
         .await;
     assert_error!(error, TooLarge: "negative offset");
-    assert_error!(
-        bench
-            .refused(
-                "Edit",
-                json!({"file_path": "1t", "old_string": "last", "new_string": "x"}),
-            )
-            .await,
-        TooLarge
-    );
+    let args = json!({"file_path": "1t", "old_string": "last", "new_string": "x"});
+    assert_error!(bench.refused("Edit", args).await, TooLarge);
     let error = bench
         .refused("Read", json!({"file_path": "1t", "offset": -5}))
         .await;

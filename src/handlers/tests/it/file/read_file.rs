@@ -10,12 +10,8 @@ use crate::harness::tools::reply_text;
 #[tokio::test]
 async fn read_file_gives_the_content_as_it_is() {
     let bench = Bench::new();
-    bench
-        .ok(
-            "write_file",
-            json!({"path": "d/f.txt", "content": "one\r\ntwo"}),
-        )
-        .await;
+    let args = json!({"path": "d/f.txt", "content": "one\r\ntwo"});
+    bench.ok("write_file", args).await;
     let reply = bench.ok("read_file", json!({"path": "d/f.txt"})).await;
     assert_eq!(reply_text(&reply), "one\r\ntwo");
     assert_eq!(reply.meta.sha256.as_deref().map(str::len), Some(64));

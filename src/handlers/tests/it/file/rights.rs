@@ -107,12 +107,8 @@ async fn a_file_without_a_list_gets_none_of_its_folder() {
     if !set(&bench.root, OF_FOLDER, &acl(6, 6, 6)) {
         return;
     }
-    bench
-        .ok(
-            "Edit",
-            json!({ "file_path": "f", "old_string": "one", "new_string": "two" }),
-        )
-        .await;
+    let args = json!({ "file_path": "f", "old_string": "one", "new_string": "two" });
+    bench.ok("Edit", args).await;
     assert_eq!((attribute(&file, ACL), mode(&file)), (None, 0o664));
     bench
         .ok("Write", json!({ "file_path": "new", "content": "x" }))

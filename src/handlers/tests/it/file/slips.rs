@@ -79,12 +79,8 @@ async fn accents_in_another_form_are_found_and_stay_as_in_the_file() {
     let answer = edit(&bench, "Caf\u{e9}.txt", "un caf\u{e9}", "un th\u{e9}").await;
     assert_contains!(answer, "another Unicode form");
     assert_eq!(bench.get("Cafe\u{301}.txt"), "un the\u{301}\n");
-    bench
-        .ok(
-            "Write",
-            json!({"file_path": "Caf\u{e9}.txt", "content": "new\n"}),
-        )
-        .await;
+    let args = json!({"file_path": "Caf\u{e9}.txt", "content": "new\n"});
+    bench.ok("Write", args).await;
     assert_eq!(bench.get("Cafe\u{301}.txt"), "new\n");
     let error = bench
         .refused("Read", json!({"file_path": "Caf\u{e8}.txt"}))

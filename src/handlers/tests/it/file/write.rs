@@ -93,18 +93,10 @@ async fn h39_mode_links_and_shape_of_a_file_are_kept() {
     let path = bench.put("run.sh", "#!/bin/sh\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
     symlink("run.sh", bench.root.join("link")).unwrap();
-    bench
-        .ok(
-            "Write",
-            json!({"file_path": "link", "content": "#!/bin/sh\nexit\n"}),
-        )
-        .await;
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": "link", "old_string": "exit", "new_string": "exit 1"}),
-        )
-        .await;
+    let args = json!({"file_path": "link", "content": "#!/bin/sh\nexit\n"});
+    bench.ok("Write", args).await;
+    let args = json!({"file_path": "link", "old_string": "exit", "new_string": "exit 1"});
+    bench.ok("Edit", args).await;
     assert_eq!(bench.get("run.sh"), "#!/bin/sh\nexit 1\n");
     assert_eq!(
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
@@ -115,34 +107,22 @@ async fn h39_mode_links_and_shape_of_a_file_are_kept() {
             .unwrap()
             .is_symlink()
     );
-    bench
-        .ok(
-            "Write",
-            json!({"file_path": "run.sh", "content": "x", "executable": false}),
-        )
-        .await;
+    let args = json!({"file_path": "run.sh", "content": "x", "executable": false});
+    bench.ok("Write", args).await;
     assert_eq!(
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
         0o640
     );
-    bench
-        .ok(
-            "Write",
-            json!({"file_path": "run.sh", "content": "x", "executable": true}),
-        )
-        .await;
+    let args = json!({"file_path": "run.sh", "content": "x", "executable": true});
+    bench.ok("Write", args).await;
     assert_eq!(
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
         0o750
     );
 
     bench.put("dos.txt", "\u{FEFF}a\r\nb\r\n");
-    let reply = bench
-        .ok(
-            "Write",
-            json!({"file_path": "dos.txt", "content": "c\nd\n"}),
-        )
-        .await;
+    let args = json!({"file_path": "dos.txt", "content": "c\nd\n"});
+    let reply = bench.ok("Write", args).await;
     assert_eq!(bench.get("dos.txt"), "\u{FEFF}c\r\nd\r\n");
     assert_eq!(reply.meta.warnings.len(), 2, "{:?}", reply.meta.warnings);
     let utf16 = |text: &str| -> Vec<u8> {
@@ -273,11 +253,7 @@ async fn a_file_that_has_the_mark_as_its_own_text_can_be_written() {
             .ok("Write", json!({"file_path": name, "content": content}))
             .await;
     }
-    bench
-        .ok(
-            "Edit",
-            json!({"file_path": "far", "old_string": "now", "new_string": mark}),
-        )
-        .await;
+    let args = json!({"file_path": "far", "old_string": "now", "new_string": mark});
+    bench.ok("Edit", args).await;
     assert_eq!(bench.get("far"), content.replace("now", &mark));
 }

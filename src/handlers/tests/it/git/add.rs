@@ -32,12 +32,8 @@ async fn new_changed_and_deleted_files_are_staged_and_named() {
         .answer("GitAdd", json!({"paths": ["repo/a.txt"]}))
         .await;
     assert_starts_with!(answer, "Nothing to stage");
-    let answer = bench
-        .answer(
-            "GitAdd",
-            json!({"paths": ["repo/sub/b.txt", "repo/left.txt"]}),
-        )
-        .await;
+    let args = json!({"paths": ["repo/sub/b.txt", "repo/left.txt"]});
+    let answer = bench.answer("GitAdd", args).await;
     assert_starts_with!(
         answer,
         "Staged 1 file:\n  new: left.txt\nUnchanged or staged already:"
@@ -59,12 +55,9 @@ async fn what_is_ignored_is_refused_with_its_rule() {
         answer,
         "Refused 1 path, not staged:\n  x.log: it is ignored by .gitignore:1 `*.log`"
     );
+    let args = json!({"paths": ["repo/x.log"]});
     let text = bench
-        .refused_as(
-            "GitAdd",
-            json!({"paths": ["repo/x.log"]}),
-            ErrorCode::PolicyDenied,
-        )
+        .refused_as("GitAdd", args, ErrorCode::PolicyDenied)
         .await;
     assert_starts_with!(text, "Nothing was staged.\nRefused 1 path");
     assert_eq!(bench.told(&["ls-files"]), "a.txt\nd/z.txt");
@@ -134,12 +127,9 @@ async fn what_the_repository_has_already_may_change_but_no_secret_may_join_it() 
             token().replace("Ab", "Cd")
         ),
     );
+    let args = json!({"paths": ["repo/fixture.rs"]});
     bench
-        .refused_as(
-            "GitAdd",
-            json!({"paths": ["repo/fixture.rs"]}),
-            ErrorCode::PolicyDenied,
-        )
+        .refused_as("GitAdd", args, ErrorCode::PolicyDenied)
         .await;
 }
 
@@ -185,12 +175,9 @@ async fn a_repository_within_is_refused() {
     fs::create_dir(&inner).expect("a folder");
     assert!(bench.git_in(&inner, &["init", "-q"]));
     fs::write(inner.join("x"), "x").expect("a file");
+    let args = json!({"paths": ["repo"]});
     let text = bench
-        .refused_as(
-            "GitAdd",
-            json!({"paths": ["repo"]}),
-            ErrorCode::PolicyDenied,
-        )
+        .refused_as("GitAdd", args, ErrorCode::PolicyDenied)
         .await;
     assert_contains!(text, "inner/: it is a repository of its own");
 }

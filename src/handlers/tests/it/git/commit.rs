@@ -72,19 +72,11 @@ async fn all_takes_what_git_knows_and_amend_replaces() {
     let bench = Bench::new();
     bench.write("a.txt", "one\nzwei\n");
     bench.write("new.txt", "n");
-    let answer = bench
-        .answer(
-            "GitCommit",
-            json!({"path": "repo", "message": "two", "all": true}),
-        )
-        .await;
+    let args = json!({"path": "repo", "message": "two", "all": true});
+    let answer = bench.answer("GitCommit", args).await;
     assert_contains!(answer, "M  +1 -1  a.txt\nLeft: 1 untracked.");
-    let answer = bench
-        .answer(
-            "GitCommit",
-            json!({"path": "repo", "message": "zwei", "amend": true}),
-        )
-        .await;
+    let args = json!({"path": "repo", "message": "zwei", "amend": true});
+    let answer = bench.answer("GitCommit", args).await;
     assert_starts_with!(answer, "Replaced the last commit by ");
     assert_contains!(answer, "on main: zwei");
     assert_eq!(bench.told(&["log", "--format=%s"]), "zwei\nfirst");
@@ -331,12 +323,8 @@ async fn a_first_commit_is_made() {
     bench
         .refused_as("GitCommit", args, ErrorCode::InvalidArgs)
         .await;
-    let answer = bench
-        .answer(
-            "GitCommit",
-            json!({"paths": ["fresh"], "message": "Begins"}),
-        )
-        .await;
+    let args = json!({"paths": ["fresh"], "message": "Begins"});
+    let answer = bench.answer("GitCommit", args).await;
     assert_contains!(answer, "on trunk: Begins\n1 file changed, +1 -0");
 }
 

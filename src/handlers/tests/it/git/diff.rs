@@ -185,12 +185,8 @@ async fn context_and_blanks_are_as_asked() {
         .await;
     assert_contains!(answer, "@@ -20 +20 @@");
     assert_lacks!(answer, "\n line 19\n");
-    let answer = bench
-        .answer(
-            "GitDiff",
-            json!({"path": "repo", "ignore_whitespace": true}),
-        )
-        .await;
+    let args = json!({"path": "repo", "ignore_whitespace": true});
+    let answer = bench.answer("GitDiff", args).await;
     assert_lacks!(answer, "+line");
 }
 

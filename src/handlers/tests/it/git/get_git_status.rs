@@ -21,12 +21,9 @@ async fn it_is_git_status_of_the_first_workspace() {
             .await,
         " M a.txt"
     );
+    let args = json!({"count": 3});
     bench
-        .refused_as(
-            "get_git_status",
-            json!({"count": 3}),
-            ErrorCode::InvalidArgs,
-        )
+        .refused_as("get_git_status", args, ErrorCode::InvalidArgs)
         .await;
     bench
         .cancelled("get_git_status", json!({"path": "repo"}))

@@ -87,12 +87,9 @@ async fn what_was_deleted_can_be_asked_for_by_its_path() {
         .answer("git_diff", json!({"path": "repo/d.txt"}))
         .await;
     assert_starts_with!(answer, "No changes");
+    let args = json!({"path": "repo/never/was.txt"});
     bench
-        .refused_as(
-            "git_diff",
-            json!({"path": "repo/never/was.txt"}),
-            ErrorCode::NotFound,
-        )
+        .refused_as("git_diff", args, ErrorCode::NotFound)
         .await;
     bench.cancelled("git_diff", json!({"path": "repo"})).await;
 }

@@ -28,19 +28,11 @@ async fn the_last_ten_commits_are_listed() {
 async fn refusals_and_the_cancel() {
     let bench = Bench::new();
     bench.write("new.txt", "x");
+    let args = json!({"path": "repo/new.txt"});
+    bench.refused_as("git_log", args, ErrorCode::NotFound).await;
+    let args = json!({"path": "repo", "count": "many"});
     bench
-        .refused_as(
-            "git_log",
-            json!({"path": "repo/new.txt"}),
-            ErrorCode::NotFound,
-        )
-        .await;
-    bench
-        .refused_as(
-            "git_log",
-            json!({"path": "repo", "count": "many"}),
-            ErrorCode::InvalidArgs,
-        )
+        .refused_as("git_log", args, ErrorCode::InvalidArgs)
         .await;
     bench.cancelled("git_log", json!({"path": "repo"})).await;
     bench.git(&["checkout", "-q", "--orphan", "fresh"]);

@@ -57,12 +57,9 @@ async fn what_was_deleted_can_be_asked_for_by_its_path() {
             .await,
         " D a.txt"
     );
+    let args = json!({"path": "repo/never/was.txt"});
     let text = bench
-        .refused_as(
-            "git_status",
-            json!({"path": "repo/never/was.txt"}),
-            ErrorCode::NotFound,
-        )
+        .refused_as("git_status", args, ErrorCode::NotFound)
         .await;
     assert_contains!(text, "never/was.txt");
 }

@@ -101,12 +101,8 @@ async fn h67_a_commit_that_should_be_signed_is_made_without() {
         bench.git(&["config", setting, value]);
         bench.git(&["config", "commit.gpgSign", "true"]);
         bench.write("b.txt", "b");
-        bench
-            .answer(
-                "GitCommit",
-                json!({"paths": ["repo/b.txt"], "message": "x"}),
-            )
-            .await;
+        let args = json!({"paths": ["repo/b.txt"], "message": "x"});
+        bench.answer("GitCommit", args).await;
         assert!(!mark.exists());
     }
 }
@@ -333,12 +329,9 @@ async fn h75_a_path_is_never_a_pattern_and_stays_inside() {
                 .refused_as(tool, json!({"path": path}), ErrorCode::OutsideWorkspace)
                 .await;
         }
+        let args = json!({"paths": [path]});
         bench
-            .refused_as(
-                "GitAdd",
-                json!({"paths": [path]}),
-                ErrorCode::OutsideWorkspace,
-            )
+            .refused_as("GitAdd", args, ErrorCode::OutsideWorkspace)
             .await;
         let args = json!({"paths": [path], "message": "x"});
         bench
@@ -636,21 +629,15 @@ async fn settings_cannot_show_files_from_elsewhere() {
     bench.git(&["config", "blame.ignoreRevsFile", &place]);
     bench.git(&["config", "core.excludesFile", &place]);
     bench.write("b.txt", "x");
+    let args = json!({"path": "repo/a.txt"});
     let text = bench
-        .refused_as(
-            "GitBlame",
-            json!({"path": "repo/a.txt"}),
-            ErrorCode::PolicyDenied,
-        )
+        .refused_as("GitBlame", args, ErrorCode::PolicyDenied)
         .await;
     assert_contains!(text, "blame.ignoreRevsFile");
     assert_lacks!(text, "top-secret");
+    let args = json!({"paths": ["repo/b.txt"]});
     let text = bench
-        .refused_as(
-            "GitAdd",
-            json!({"paths": ["repo/b.txt"]}),
-            ErrorCode::PolicyDenied,
-        )
+        .refused_as("GitAdd", args, ErrorCode::PolicyDenied)
         .await;
     assert_contains!(text, "b.txt: it is ignored by a rule of the user's own");
     assert_lacks!(text, "top-secret");

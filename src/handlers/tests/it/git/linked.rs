@@ -79,12 +79,9 @@ async fn a_folder_of_objects_with_more_than_can_be_looked_through_is_refused() {
     for number in 0..5_000 {
         fs::write(bench.repo().join(format!(".git/objects/x{number}")), "").expect("written");
     }
+    let args = json!({"path": "repo"});
     let text = bench
-        .refused_as(
-            "GitStatus",
-            json!({"path": "repo"}),
-            ErrorCode::OutsideWorkspace,
-        )
+        .refused_as("GitStatus", args, ErrorCode::OutsideWorkspace)
         .await;
     assert_contains!(text, "objects holds more than");
 }

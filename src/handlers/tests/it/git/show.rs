@@ -56,12 +56,8 @@ async fn a_file_and_a_folder_are_shown_as_they_were() {
     bench.git(&["tag", "-a", "v1", "-m", "a tag"]);
     fs::remove_dir_all(bench.repo().join("sub")).expect("removed");
     bench.commit_all("third");
-    let answer = bench
-        .answer(
-            "GitShow",
-            json!({"path": "repo/sub/deep/b.txt", "ref": "v1"}),
-        )
-        .await;
+    let args = json!({"path": "repo/sub/deep/b.txt", "ref": "v1"});
+    let answer = bench.answer("GitShow", args).await;
     assert_eq!(
         answer,
         format!("sub/deep/b.txt at {} (5 bytes, 1 line)\nthen\n", &id[..10])
@@ -73,13 +69,8 @@ async fn a_file_and_a_folder_are_shown_as_they_were() {
         answer,
         format!("sub at {}: a folder with 1 name\n  deep/\n", &id[..10])
     );
-    let text = bench
-        .refused_as(
-            "GitShow",
-            json!({"path": "repo/sub/deep/b.txt"}),
-            ErrorCode::NotFound,
-        )
-        .await;
+    let args = json!({"path": "repo/sub/deep/b.txt"});
+    let text = bench.refused_as("GitShow", args, ErrorCode::NotFound).await;
     assert_contains!(text, "is not in commit");
 }
 
@@ -100,13 +91,8 @@ async fn a_long_file_has_a_handle_and_another_kind_of_file_is_named() {
         .expect("it is kept");
     assert_eq!(kept.read_totals().expect("totals").lines, 100_000);
     assert!(reply.meta.truncated);
-    bench
-        .refused_as(
-            "GitShow",
-            json!({"path": "repo/picture"}),
-            ErrorCode::NotText,
-        )
-        .await;
+    let args = json!({"path": "repo/picture"});
+    bench.refused_as("GitShow", args, ErrorCode::NotText).await;
     assert_ends_with!(
         bench.answer("GitShow", json!({"path": "repo/empty"})).await,
         "an empty file."

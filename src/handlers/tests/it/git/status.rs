@@ -40,12 +40,8 @@ async fn counts_come_first_and_each_change_has_its_place() {
          Changed, not staged:\n  modified: a.txt\n  modified: staged.txt\n\n\
          Untracked:\n  new/"
     );
-    let answer = bench
-        .answer(
-            "GitStatus",
-            json!({"path": "repo/new", "all_untracked": true}),
-        )
-        .await;
+    let args = json!({"path": "repo/new", "all_untracked": true});
+    let answer = bench.answer("GitStatus", args).await;
     assert_contains!(answer, "1 untracked in new.");
     assert_ends_with!(answer, "  new/ä.txt");
 }
@@ -139,12 +135,8 @@ async fn a_long_list_is_read_on_with_offset() {
         .await;
     assert_contains!(answer, "25 untracked.");
     assert_ends_with!(answer, "Showing 1-10 of 25. Continue with offset=10.");
-    let answer = bench
-        .answer(
-            "GitStatus",
-            json!({"path": "repo", "limit": 10, "offset": 20}),
-        )
-        .await;
+    let args = json!({"path": "repo", "limit": 10, "offset": 20});
+    let answer = bench.answer("GitStatus", args).await;
     assert_contains!(answer, "new20.txt");
     assert_ends_with!(answer, "Showing 21-25 of 25.");
     let answer = bench
@@ -180,20 +172,14 @@ async fn names_stay_on_their_lines() {
 #[tokio::test]
 async fn refusals_and_the_cancel() {
     let bench = Bench::new();
+    let args = json!({"path": "repo/never.txt"});
     let text = bench
-        .refused_as(
-            "GitStatus",
-            json!({"path": "repo/never.txt"}),
-            ErrorCode::NotFound,
-        )
+        .refused_as("GitStatus", args, ErrorCode::NotFound)
         .await;
     assert_contains!(text, "never.txt");
+    let args = json!({"path": "repo", "flags": "-v"});
     bench
-        .refused_as(
-            "GitStatus",
-            json!({"path": "repo", "flags": "-v"}),
-            ErrorCode::InvalidArgs,
-        )
+        .refused_as("GitStatus", args, ErrorCode::InvalidArgs)
         .await;
     bench.cancelled("GitStatus", json!({"path": "repo"})).await;
 }

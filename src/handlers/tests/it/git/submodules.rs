@@ -60,12 +60,8 @@ async fn files_changed_inside_a_submodule_are_told_as_git_does() {
         bench.answer("git_status", status.clone()).await,
         bench.told(&["status", "--short"])
     );
-    let told = bench
-        .answer(
-            "GitCommit",
-            json!({"path": "repo", "message": "m", "all": true}),
-        )
-        .await;
+    let args = json!({"path": "repo", "message": "m", "all": true});
+    let told = bench.answer("GitCommit", args).await;
     assert_lacks!(told, "working tree clean");
     // A submodule of the submodule.
     assert!(bench.git_in(&module, &["checkout", "-q", "--", "."]));
@@ -109,12 +105,8 @@ async fn a_submodules_path_is_the_entry_of_the_repository_around_it() {
         .await;
     assert_contains!(told, "Staged 1 file:\n  modified: module");
     // Its files are those of another repository.
-    let told = bench
-        .refused(
-            "GitAdd",
-            json!({"paths": ["repo/a.txt", "repo/module/f.txt"]}),
-        )
-        .await;
+    let args = json!({"paths": ["repo/a.txt", "repo/module/f.txt"]});
+    let told = bench.refused("GitAdd", args).await;
     assert_contains!(told.model_text(), "in a repository of its own");
     fs::write(module.join("f.txt"), "y\n").expect("a file");
     let told = bench

@@ -35,12 +35,8 @@ async fn glob_lists_the_newest_first_and_says_what_it_skipped() {
     );
     assert_ends_with!(answer, "[skipped: 1 ignored directory (node_modules)]");
 
-    let answer = tree
-        .ask(
-            "Glob",
-            json!({"pattern": "*.rs", "hidden": false, "include_ignored": true, "sort": "name"}),
-        )
-        .await;
+    let args = json!({"pattern": "*.rs", "hidden": false, "include_ignored": true, "sort": "name"});
+    let answer = tree.ask("Glob", args).await;
     assert_eq!(
         listed(&answer),
         ["a.rs", "node_modules/f.rs", "src/b.rs", "src/deep/c.rs"]
@@ -56,33 +52,21 @@ async fn glob_pages_and_stops_early() {
         .map(|(path, content)| (path.as_str(), *content))
         .collect();
     let tree = Tree::new(&files);
-    let answer = tree
-        .ask(
-            "Glob",
-            json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 10}),
-        )
-        .await;
+    let args = json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 10});
+    let answer = tree.ask("Glob", args).await;
     assert_contains!(answer, "Found 25 files", "(showing 11-20)");
     assert_eq!(listed(&answer)[0], "f10.txt");
     assert_contains!(answer, "offset=20");
-    let answer = tree
-        .ask(
-            "Glob",
-            json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 20}),
-        )
-        .await;
+    let args = json!({"pattern": "*.txt", "sort": "name", "limit": 10, "offset": 20});
+    let answer = tree.ask("Glob", args).await;
     assert_eq!(listed(&answer).len(), 5);
     assert_lacks!(answer, "more files");
     let answer = tree
         .ask("Glob", json!({"pattern": "*.txt", "offset": 99}))
         .await;
     assert_contains!(answer, "past the end");
-    let answer = tree
-        .ask(
-            "Glob",
-            json!({"pattern": "*.txt", "sort": "any", "limit": 3}),
-        )
-        .await;
+    let args = json!({"pattern": "*.txt", "sort": "any", "limit": 3});
+    let answer = tree.ask("Glob", args).await;
     assert!(
         answer.contains("at least") && listed(&answer).len() == 3,
         "{answer}"
@@ -172,19 +156,11 @@ async fn nothing_found_tells_of_ignored_files() {
 #[tokio::test]
 async fn glob_finds_folders_links_and_files_of_a_language() {
     let tree = Tree::new(&[("src/a.rs", ""), ("src/b.py", ""), ("src/inner/c.rs", "")]);
-    let answer = tree
-        .ask(
-            "Glob",
-            json!({"pattern": "**", "type": "dir", "sort": "name"}),
-        )
-        .await;
+    let args = json!({"pattern": "**", "type": "dir", "sort": "name"});
+    let answer = tree.ask("Glob", args).await;
     assert_eq!(listed(&answer), ["src", "src/inner"], "{answer}");
-    let answer = tree
-        .ask(
-            "Glob",
-            json!({"pattern": "*", "type": "rust", "sort": "name"}),
-        )
-        .await;
+    let args = json!({"pattern": "*", "type": "rust", "sort": "name"});
+    let answer = tree.ask("Glob", args).await;
     assert_eq!(listed(&answer), ["src/a.rs", "src/inner/c.rs"], "{answer}");
     let refused = tree
         .refused("Glob", json!({"pattern": "*", "type": "rus"}))
@@ -342,12 +318,8 @@ async fn a_pattern_is_read_as_it_must_be_meant() {
         (json!(["*.py", "src/*.ts"]), vec!["a.py", "src/b.ts"]),
         (json!("Caf\u{e9}*"), vec!["Cafe\u{301}.txt"]),
     ] {
-        let answer = tree
-            .ask(
-                "Glob",
-                json!({"pattern": pattern, "sort": "name", "limit": 0}),
-            )
-            .await;
+        let args = json!({"pattern": pattern, "sort": "name", "limit": 0});
+        let answer = tree.ask("Glob", args).await;
         assert_eq!(listed(&answer), found, "{pattern}: {answer}");
         let is_literal = pattern.as_str().is_some_and(|text| text.contains('['));
         assert_eq!(answer.contains("taken as letters"), is_literal, "{answer}");

@@ -47,12 +47,8 @@ async fn grep_shows_lines_with_context() {
         .await;
     assert_starts_with!(answer, "Found 3 matching lines in 2 files");
     assert_eq!(listed(&answer), ["a.txt: 2", "c/d.txt: 1"]);
-    let answer = tree
-        .ask(
-            "Grep",
-            json!({"pattern": "needle", "path": "a.txt", "output_mode": "content"}),
-        )
-        .await;
+    let args = json!({"pattern": "needle", "path": "a.txt", "output_mode": "content"});
+    let answer = tree.ask("Grep", args).await;
     assert_eq!(listed(&answer), ["a.txt", "  3: needle 1", "  8: needle 2"]);
 }
 
@@ -114,12 +110,8 @@ async fn grep_reads_patterns_as_asked() {
         .ask("Grep", json!({"pattern": "needle", "-i": true}))
         .await;
     assert_eq!(listed(&answer), ["a.txt"]);
-    let answer = tree
-        .ask(
-            "Grep",
-            json!({"pattern": "begin.end", "multiline": true, "output_mode": "content"}),
-        )
-        .await;
+    let args = json!({"pattern": "begin.end", "multiline": true, "output_mode": "content"});
+    let answer = tree.ask("Grep", args).await;
     assert_eq!(listed(&answer), ["a.txt", "  3: begin", "  4: end"]);
 }
 
@@ -135,23 +127,15 @@ async fn grep_says_what_it_left_out() {
         "long.txt",
         format!("{}needle{}\n", "x".repeat(9_000), "y".repeat(9_000)).as_bytes(),
     );
-    let answer = tree
-        .ask(
-            "Grep",
-            json!({"pattern": "needle", "max_filesize": 10_000, "output_mode": "content"}),
-        )
-        .await;
+    let args = json!({"pattern": "needle", "max_filesize": 10_000, "output_mode": "content"});
+    let answer = tree.ask("Grep", args).await;
     assert_ends_with!(answer, "[skipped: 2 files over max_filesize]");
     assert_eq!(
         listed(&answer),
         ["bin.dat: binary file matches", "small.txt", "  1: needle"]
     );
-    let answer = tree
-        .ask(
-            "Grep",
-            json!({"pattern": "needle", "path": "long.txt", "output_mode": "content"}),
-        )
-        .await;
+    let args = json!({"pattern": "needle", "path": "long.txt", "output_mode": "content"});
+    let answer = tree.ask("Grep", args).await;
     assert!(
         answer.contains("xneedley") && answer.len() < 1_000,
         "{answer}"
@@ -168,12 +152,8 @@ async fn grep_pages_without_overlap_in_order_of_path() {
     let tree = Tree::new(&files);
     let mut seen = Vec::new();
     for offset in [0, 8, 16, 24] {
-        let answer = tree
-            .ask(
-                "Grep",
-                json!({"pattern": "needle", "sort": "path", "max_results": 8, "offset": offset}),
-            )
-            .await;
+        let args = json!({"pattern": "needle", "sort": "path", "max_results": 8, "offset": offset});
+        let answer = tree.ask("Grep", args).await;
         seen.extend(listed(&answer).into_iter().map(str::to_owned));
     }
     assert_eq!(seen, names);
@@ -202,12 +182,8 @@ async fn a_named_binary_file_is_answered_in_one_line() {
     let tree = Tree::new(&[]);
     put(tree.path(), "bin.dat", b"\0\x01head\0needle\0tail\n");
     for mode in ["files_with_matches", "content", "count"] {
-        let answer = tree
-            .ask(
-                "Grep",
-                json!({"pattern": "needle", "path": "bin.dat", "output_mode": mode}),
-            )
-            .await;
+        let args = json!({"pattern": "needle", "path": "bin.dat", "output_mode": mode});
+        let answer = tree.ask("Grep", args).await;
         assert_starts_with!(answer, "Binary file bin.dat matches"; "{mode}");
         assert_eq!(answer.lines().count(), 1, "{mode}: {answer}");
     }
@@ -229,12 +205,8 @@ async fn default_pages_do_not_overlap_and_miss_nothing() {
     let tree = Tree::new(&files);
     let mut seen = Vec::new();
     for offset in (0..60).step_by(10) {
-        let answer = tree
-            .ask(
-                "Grep",
-                json!({"pattern": "needle", "max_results": 10, "offset": offset}),
-            )
-            .await;
+        let args = json!({"pattern": "needle", "max_results": 10, "offset": offset});
+        let answer = tree.ask("Grep", args).await;
         seen.extend(listed(&answer).into_iter().map(str::to_owned));
     }
     let mut sorted = names;
@@ -275,12 +247,8 @@ async fn a_binary_file_in_a_tree_is_one_line() {
         "c.bin",
         &[vec![0; 2_000_000], b"needle".to_vec()].concat(),
     );
-    let answer = tree
-        .ask(
-            "Grep",
-            json!({"pattern": "needle", "output_mode": "content"}),
-        )
-        .await;
+    let args = json!({"pattern": "needle", "output_mode": "content"});
+    let answer = tree.ask("Grep", args).await;
     assert_eq!(
         listed(&answer),
         [
@@ -306,12 +274,8 @@ async fn text_in_other_encodings_is_found_or_told_of() {
         .collect();
     put(tree.path(), "utf16.txt", &wide);
     put(tree.path(), "latin.txt", b"na\xEFve caf\xE9\n");
-    let answer = tree
-        .ask(
-            "Grep",
-            json!({"pattern": "^naïve café$", "output_mode": "content"}),
-        )
-        .await;
+    let args = json!({"pattern": "^naïve café$", "output_mode": "content"});
+    let answer = tree.ask("Grep", args).await;
     assert_eq!(
         listed(&answer),
         [
@@ -323,12 +287,8 @@ async fn text_in_other_encodings_is_found_or_told_of() {
             "  1: naïve café"
         ]
     );
-    let answer = tree
-        .ask(
-            "Grep",
-            json!({"pattern": "caf", "path": "latin.txt", "output_mode": "content"}),
-        )
-        .await;
+    let args = json!({"pattern": "caf", "path": "latin.txt", "output_mode": "content"});
+    let answer = tree.ask("Grep", args).await;
     assert_eq!(
         listed(&answer),
         ["latin.txt (decoded from windows-1252)", "  1: naïve café"]
@@ -361,12 +321,8 @@ async fn a_match_in_another_case_is_told_of_in_small_large_and_marked_files() {
 async fn a_large_file_is_searched_to_its_end() {
     let content = format!("{}needle\n", "some words on a line\n".repeat(100_000));
     let tree = Tree::new(&[("large.txt", &content)]);
-    let answer = tree
-        .ask(
-            "Grep",
-            json!({"pattern": "needle", "output_mode": "content"}),
-        )
-        .await;
+    let args = json!({"pattern": "needle", "output_mode": "content"});
+    let answer = tree.ask("Grep", args).await;
     assert_eq!(listed(&answer), ["large.txt", "  100001: needle"]);
 }
 
@@ -554,12 +510,8 @@ async fn a_limit_that_is_lowered_is_told_of() {
         answer,
         "[max_filesize is 67,108,864 bytes, the most there is with multiline=true]"
     );
-    let answer = tree
-        .ask(
-            "Grep",
-            json!({"pattern": "needle", "max_filesize": 500_000_000}),
-        )
-        .await;
+    let args = json!({"pattern": "needle", "max_filesize": 500_000_000});
+    let answer = tree.ask("Grep", args).await;
     assert_lacks!(answer, "max_filesize");
 }
 

@@ -220,12 +220,8 @@ async fn a_file_that_grows_while_it_is_read_ends_at_the_limit() {
         });
         let search = || async {
             for _ in 0..20 {
-                let answer = tree
-                    .ask(
-                        "Grep",
-                        json!({"pattern": "absent", "max_filesize": 2_000_000}),
-                    )
-                    .await;
+                let args = json!({"pattern": "absent", "max_filesize": 2_000_000});
+                let answer = tree.ask("Grep", args).await;
                 assert_starts_with!(answer, "No matches");
             }
         };

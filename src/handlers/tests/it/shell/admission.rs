@@ -105,12 +105,8 @@ async fn a_folder_must_be_one_and_inside() {
         let args = json!({"command": "touch ran", "cwd": folder});
         let refused = bench.call("Bash", args).await.expect_err(folder);
         assert_eq!(refused.stable_code(), code, "{refused}");
-        let refused = bench
-            .call(
-                "run_command",
-                json!({"command": "touch ran", "cwd": folder}),
-            )
-            .await;
+        let args = json!({"command": "touch ran", "cwd": folder});
+        let refused = bench.call("run_command", args).await;
         assert_eq!(refused.expect_err(folder).stable_code(), code);
     }
     assert!(!Path::new("/ran").exists());

@@ -90,10 +90,8 @@ async fn a_shell_in_the_background_is_followed_to_its_end() {
         .await;
     assert_contains!(nothing, "(nothing new was printed)");
 
-    let waiting = bench.call(
-        "ShellStatus",
-        json!({"shell_id": "sh_1", "since": cursor, "wait_ms": 30_000, "pattern": "^got"}),
-    );
+    let args = json!({"shell_id": "sh_1", "since": cursor, "wait_ms": 30_000, "pattern": "^got"});
+    let waiting = bench.call("ShellStatus", args);
     let (new, ()) = tokio::join!(waiting, async {
         stream.write_all(b"word\n").await.expect("written");
     });
@@ -136,12 +134,8 @@ async fn a_second_shell_with_the_same_command_is_pointed_out() {
 #[tokio::test]
 async fn a_short_shell_in_the_background_is_reported_whole() {
     let bench = Bench::new();
-    let text = bench
-        .text(
-            "Bash",
-            json!({"command": "echo quick; exit 2", "background": true, "yield_ms": 60_000}),
-        )
-        .await;
+    let args = json!({"command": "echo quick; exit 2", "background": true, "yield_ms": 60_000});
+    let text = bench.text("Bash", args).await;
     assert_starts_with!(text, "Shell sh_1 (pid ");
     assert_contains!(text, "has ended already\nquick\nExit code 2");
 }
@@ -154,12 +148,8 @@ async fn a_prompt_is_new_once_and_then_waited_on() {
         "echo one; printf promp; {}; echo here >&9; read -u 9 word; echo \"t: $word\"; sleep 60",
         checkpoint.connect()
     );
-    bench
-        .text(
-            "Bash",
-            json!({"command": command, "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": command, "run_in_background": true});
+    bench.text("Bash", args).await;
     let (_, mut stream) = checkpoint.line().await;
     let prompt = json!({"shell_id": "sh_1", "pattern": "^promp$"});
     let shown = bench.shows(prompt, "\npromp\n").await;
@@ -198,12 +188,8 @@ async fn what_may_become_a_secret_is_shown_while_it_is_short_and_then_said_to_be
         "printf prompt; {}; echo 1 >&9; read -u 9; printf 0p-s; read -u 9; echo ecret-value",
         checkpoint.connect()
     );
-    bench
-        .text(
-            "Bash",
-            json!({"command": command, "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": command, "run_in_background": true});
+    bench.text("Bash", args).await;
     let (_, mut stream) = checkpoint.line().await;
     let prompt = json!({"shell_id": "sh_1", "pattern": "promp"});
     let shown = bench.shows(prompt, "\nprompt\n").await;
@@ -231,12 +217,8 @@ async fn an_escape_sequence_after_a_prompt_is_not_held_back() {
         "printf '\\e[32m$ \\e[0m'; {}; echo 1 >&9; read -u 9; printf '0nkey-bus\\e[32m$ \\e[0mm0nkey\\e[0m-business-42'",
         checkpoint.connect()
     );
-    bench
-        .text(
-            "Bash",
-            json!({"command": command, "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": command, "run_in_background": true});
+    bench.text("Bash", args).await;
     let (_, mut stream) = checkpoint.line().await;
     let prompt = json!({"shell_id": "sh_1", "pattern": r"\$"});
     let shown = bench.shows(prompt, "\n$ \n").await;

@@ -294,12 +294,8 @@ async fn a_terminal_is_one_for_the_program_and_its_output_is_clean() {
     );
     let args = json!({"command": "stty size", "pty": true, "cols": "80", "rows": 24});
     assert_eq!(bench.text("Bash", args).await, "24 80");
-    let raw = bench
-        .text(
-            "Bash",
-            json!({"command": "printf '\\033[31mred\\n'", "tty": true, "raw": true}),
-        )
-        .await;
+    let args = json!({"command": "printf '\\033[31mred\\n'", "tty": true, "raw": true});
+    let raw = bench.text("Bash", args).await;
     assert_eq!(raw, "\u{1b}[31mred");
 }
 
@@ -315,12 +311,8 @@ async fn the_last_words_of_a_command_on_a_terminal_are_never_lost() {
             expected
         );
     }
-    let long = bench
-        .text(
-            "Bash",
-            json!({"command": "seq 1 20000; echo end", "tty": true}),
-        )
-        .await;
+    let args = json!({"command": "seq 1 20000; echo end", "tty": true});
+    let long = bench.text("Bash", args).await;
     assert_starts_with!(long, "1\n2\n");
     assert_ends_with!(long, "\n20000\nend");
 }
@@ -340,12 +332,8 @@ async fn a_command_on_a_terminal_is_stopped_with_its_jobs() {
     let killed = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
     assert_contains!(killed, "stopped with SIG");
     assert!(!is_there(&pid));
-    let stopped = bench
-        .call(
-            "Bash",
-            json!({"command": "echo on; cat", "tty": true, "timeout": 3_000}),
-        )
-        .await;
+    let args = json!({"command": "echo on; cat", "tty": true, "timeout": 3_000});
+    let stopped = bench.call("Bash", args).await;
     let stopped = stopped.expect_err("nobody types");
     assert!(
         stopped.stable_code() == ErrorCode::Timeout && stopped.model_text().starts_with("on\n"),

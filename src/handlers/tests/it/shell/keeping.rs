@@ -23,12 +23,8 @@ async fn a_shell_that_has_ended_holds_no_room() {
         ..OutputLimits::default()
     });
     for shell in 1..=3 {
-        bench
-            .text(
-                "Bash",
-                json!({"command": printing(400_000), "run_in_background": true}),
-            )
-            .await;
+        let args = json!({"command": printing(400_000), "run_in_background": true});
+        bench.text("Bash", args).await;
         let end = json!({"shell_id": format!("sh_{shell}")});
         bench.shows(end, "exit code 0").await;
     }
@@ -49,12 +45,8 @@ async fn an_output_of_which_nothing_is_kept_names_no_handle_and_says_why() {
         ..OutputLimits::default()
     });
     let filling = format!("{}; echo full; sleep 60", printing(100_000));
-    bench
-        .text(
-            "Bash",
-            json!({"command": filling, "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": filling, "run_in_background": true});
+    bench.text("Bash", args).await;
     let full = json!({"shell_id": "sh_1", "pattern": "full$"});
     bench.shows(full, "full\n").await;
 

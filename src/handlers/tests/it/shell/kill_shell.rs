@@ -3,12 +3,8 @@
 use super::*;
 
 async fn begin(bench: &Bench, command: &str) {
-    bench
-        .text(
-            "Bash",
-            json!({"command": command, "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": command, "run_in_background": true});
+    bench.text("Bash", args).await;
     let ready = json!({"shell_id": "sh_1", "pattern": "ready"});
     bench.shows(ready, "\nready\n").await;
 }
@@ -21,12 +17,8 @@ async fn the_signal_is_the_one_that_was_asked_for() {
         "trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 0.02; done",
     )
     .await;
-    let killed = bench
-        .text(
-            "KillShell",
-            json!({"id": "sh_1", "signal": "SIGINT", "grace_ms": 30_000}),
-        )
-        .await;
+    let args = json!({"id": "sh_1", "signal": "SIGINT", "grace_ms": 30_000});
+    let killed = bench.text("KillShell", args).await;
     assert_contains!(killed, "stopped with SIGINT", "\ninterrupted");
     let again = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
     assert_contains!(again, "had ended already: exit code 4");

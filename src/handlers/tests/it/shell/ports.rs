@@ -49,22 +49,14 @@ async fn a_server_is_listed_with_its_address_and_a_daemon_of_it_too() {
     let bench = Bench::new();
     // In a session of its own, and in the background of its shell.
     let command = format!("setsid {} & wait", serve("0"));
-    bench
-        .text(
-            "Bash",
-            json!({"command": command, "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": command, "run_in_background": true});
+    bench.text("Bash", args).await;
     let address = address(&bench, "sh_1").await;
     let listening = format!(", listening on {address}: ");
     let one = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
     assert_contains!(one, &listening);
-    bench
-        .text(
-            "Bash",
-            json!({"command": "sleep 600", "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": "sleep 600", "run_in_background": true});
+    bench.text("Bash", args).await;
     let all = bench.text("ShellStatus", json!({})).await;
     let lines: Vec<&str> = all.lines().collect();
     assert_contains!(lines[0], &format!(", listening on {address}, in "); "{all}");
@@ -78,12 +70,8 @@ async fn a_server_is_listed_with_its_address_and_a_daemon_of_it_too() {
 #[tokio::test]
 async fn a_command_that_finds_its_port_taken_is_told_by_whom() {
     let bench = Bench::new();
-    bench
-        .text(
-            "Bash",
-            json!({"command": serve("0"), "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": serve("0"), "run_in_background": true});
+    bench.text("Bash", args).await;
     let address = address(&bench, "sh_1").await;
     let port = address.rsplit(':').next().expect("a port");
     let (text, meta) = bench.bash(&serve(port)).await;

@@ -34,12 +34,8 @@ async fn a_program_that_redraws_is_shown_by_its_last_frame() {
         .text("ShellStatus", json!({"shell_id": "sh_1", "since": since}))
         .await;
     assert_contains!(quiet, "(nothing new was printed)");
-    let typed = bench
-        .text(
-            "WriteShell",
-            json!({"shell_id": "sh_1", "enter": true, "wait_ms": 30_000}),
-        )
-        .await;
+    let args = json!({"shell_id": "sh_1", "enter": true, "wait_ms": 30_000});
+    let typed = bench.text("WriteShell", args).await;
     assert_contains!(typed, "exit code 0", "after");
     assert_lacks!(typed, "count"; "the alternate screen is left");
 }

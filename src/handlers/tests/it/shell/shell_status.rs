@@ -23,12 +23,8 @@ async fn what_cannot_be_answered_is_refused() {
             .expect_err(about_one);
         assert_error!(refused, InvalidArgs: "shell_id");
     }
-    bench
-        .text(
-            "Bash",
-            json!({"command": "echo one", "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": "echo one", "run_in_background": true});
+    bench.text("Bash", args).await;
     let refused = bench
         .call("ShellStatus", json!({"shell_id": "sh_1", "pattern": "("}))
         .await;
@@ -38,12 +34,8 @@ async fn what_cannot_be_answered_is_refused() {
 #[tokio::test]
 async fn the_last_lines_are_shown_and_those_before_them_counted() {
     let bench = Bench::new();
-    bench
-        .text(
-            "Bash",
-            json!({"command": "seq 1 200", "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": "seq 1 200", "run_in_background": true});
+    bench.text("Bash", args).await;
     let shown = bench
         .shows(json!({"shell_id": "sh_1"}), "exit code 0")
         .await;
@@ -57,12 +49,8 @@ async fn the_last_lines_are_shown_and_those_before_them_counted() {
 #[tokio::test]
 async fn a_cancel_ends_the_waiting_and_not_the_shell() {
     let bench = Bench::new();
-    bench
-        .text(
-            "Bash",
-            json!({"command": "echo one; sleep 600", "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": "echo one; sleep 600", "run_in_background": true});
+    bench.text("Bash", args).await;
     let cx = ToolContext::for_detached_call(RequestId::new());
     let cancel = cx.cancel.clone();
     let args = json!({"shell_id": "sh_1", "pattern": "never", "wait_ms": 30_000});
@@ -88,12 +76,8 @@ async fn the_list_begins_with_what_runs_and_shows_ten_that_have_ended() {
         } else {
             format!("exit {number}")
         };
-        bench
-            .text(
-                "Bash",
-                json!({"command": command, "run_in_background": true, "yield_ms": 250}),
-            )
-            .await;
+        let args = json!({"command": command, "run_in_background": true, "yield_ms": 250});
+        bench.text("Bash", args).await;
         if number != 5 {
             let end = json!({"shell_id": format!("sh_{number}")});
             bench.shows(end, &format!("exit code {number}")).await;

@@ -178,10 +178,8 @@ async fn a_shell_in_the_background_keeps_its_files_until_it_ends() {
         .await
         .expect("it ran");
     assert_eq!(bench.mounts().len(), 1);
-    let wait = bench.call(
-        "ShellStatus",
-        json!({"shell_id": "sh_1", "wait_ms": 30_000, "pattern": "word$"}),
-    );
+    let args = json!({"shell_id": "sh_1", "wait_ms": 30_000, "pattern": "word$"});
+    let wait = bench.call("ShellStatus", args);
     let (shown, ()) = tokio::join!(wait, async {
         stream.write_all(b"word\n").await.expect("written");
     });

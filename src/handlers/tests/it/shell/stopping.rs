@@ -73,12 +73,8 @@ async fn over_its_time_a_command_is_stopped_and_keeps_what_it_printed() {
 async fn what_left_the_session_is_ended_with_the_rest() {
     let bench = Bench::new();
     let command = "setsid sleep 60 & echo one $!; (setsid env -i sleep 61 & echo two $!); sleep 62";
-    bench
-        .text(
-            "Bash",
-            json!({"command": command, "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": command, "run_in_background": true});
+    bench.text("Bash", args).await;
     let two = json!({"shell_id": "sh_1", "pattern": "^two"});
     bench.shows(two, "\ntwo ").await;
     let begun = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;

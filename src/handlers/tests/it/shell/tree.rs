@@ -175,12 +175,8 @@ async fn a_call_that_is_dropped_while_its_command_starts_leaves_no_daemon() {
 async fn what_a_program_leaves_behind_ends_with_its_call() {
     let bench = Bench::new();
     let (line, markers) = daemons();
-    let text = bench
-        .text(
-            "run_command",
-            json!({"command": format!("{line} echo done")}),
-        )
-        .await;
+    let args = json!({"command": format!("{line} echo done")});
+    let text = bench.text("run_command", args).await;
     assert_contains!(text, "done", "Ended with the command: ");
     assert_eq!(left(&markers), Vec::<String>::new());
 }
@@ -206,12 +202,8 @@ async fn a_command_that_leaves_something_running_answers_while_it_lives() {
         );
         assert_contains!(text, &format!("(pid {pid})"); "{trick}");
         assert_contains!(text, &format!("Kept as shell sh_{id}"); "{trick}");
-        let killed = bench
-            .text(
-                "KillShell",
-                json!({"shell_id": format!("sh_{id}"), "grace_ms": 200}),
-            )
-            .await;
+        let args = json!({"shell_id": format!("sh_{id}"), "grace_ms": 200});
+        let killed = bench.text("KillShell", args).await;
         assert_contains!(killed, "stopped with SIG"; "{trick}");
         assert_eq!(
             processes_with_argument(&marker),

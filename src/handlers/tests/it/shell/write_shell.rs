@@ -51,21 +51,13 @@ async fn keys_reach_the_program_as_at_a_keyboard() {
         "ready",
     )
     .await;
-    let answer = typed(
-        &bench,
-        json!({"keys": ["ctrl-c"]}),
-        "^interrupted|C?interrupted",
-    )
-    .await;
+    let args = json!({"keys": ["ctrl-c"]});
+    let answer = typed(&bench, args, "^interrupted|C?interrupted").await;
     assert_contains!(answer, "interrupted");
     typed(&bench, json!({"text": "first"}), "first").await;
     // Text and keys: no Enter between, and none after.
-    let answer = typed(
-        &bench,
-        json!({"text": "abx", "keys": ["backspace", "c", "Enter"]}),
-        "^abc$",
-    )
-    .await;
+    let args = json!({"text": "abx", "keys": ["backspace", "c", "Enter"]});
+    let answer = typed(&bench, args, "^abc$").await;
     assert_contains!(answer, "\nabc\n");
     let answer = typed(&bench, json!({"keys": ["ctrl-d"]}), "^over").await;
     assert!(
@@ -181,23 +173,15 @@ async fn a_shell_that_cannot_be_typed_into_is_refused_with_a_way_out() {
     let type_in = |id: &str| bench.call("WriteShell", json!({"shell_id": id, "text": "x"}));
     assert_error!(type_in("sh_7").await.expect_err("none yet"), NotFound);
 
-    bench
-        .text(
-            "Bash",
-            json!({"command": "sleep 60", "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": "sleep 60", "run_in_background": true});
+    bench.text("Bash", args).await;
     let plain = type_in("sh_1").await.expect_err("no terminal");
     assert_error!(plain, InvalidArgs: "tty=true", "run_in_background");
     let unknown = type_in("sh_7").await.expect_err("not that one");
     assert_contains!(unknown.model_text(), "sh_1");
 
-    bench
-        .text(
-            "Bash",
-            json!({"command": "exit 4", "tty": true, "run_in_background": true}),
-        )
-        .await;
+    let args = json!({"command": "exit 4", "tty": true, "run_in_background": true});
+    bench.text("Bash", args).await;
     assert_error!(type_in("sh_2").await.expect_err("it has ended"), InvalidArgs: "exit code 4");
 }
 
@@ -257,10 +241,8 @@ async fn what_a_program_does_not_read_is_told() {
     let mut told = None;
     // How much a terminal holds for a program that does not read is the system's affair.
     for _ in 0..20 {
-        let call = bench.call(
-            "WriteShell",
-            json!({"shell_id": "sh_1", "text": lines, "wait_ms": 0}),
-        );
+        let args = json!({"shell_id": "sh_1", "text": lines, "wait_ms": 0});
+        let call = bench.call("WriteShell", args);
         if let Err(full) = call.await {
             told = Some(full);
             break;
@@ -285,12 +267,8 @@ async fn a_cancel_ends_the_waiting_and_not_the_shell() {
     let args = json!({"shell_id": "sh_1", "text": "word", "wait_ms": 30_000});
     let call = tools::call_with(&bench.registry, "WriteShell", args, cx);
     let (answer, ()) = tokio::join!(within(call), async {
-        bench
-            .text(
-                "ShellStatus",
-                json!({"shell_id": "sh_1", "pattern": "^done", "wait_ms": 30_000}),
-            )
-            .await;
+        let args = json!({"shell_id": "sh_1", "pattern": "^done", "wait_ms": 30_000});
+        bench.text("ShellStatus", args).await;
         cancel.cancel();
     });
     assert_error!(answer.expect_err("cancelled"), Cancelled: "was typed");
