@@ -2,9 +2,10 @@
 //! docs/hosted.md, so that the page stays true.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use punie_engine::journal::RequestState;
 use punie_engine::runner::WakeupMode;
 use punie_tool::ToolRegistry;
@@ -80,11 +81,11 @@ impl TrafficMeter {
 
     /// Returns the counts since the last call of `take`, and resets them.
     fn take(&self) -> Counts {
-        std::mem::take(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.counts.lock())
     }
 
     fn calls(&self, path: &str) -> u64 {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.counts.lock();
         counts.get(path).map_or(0, |seen| seen.calls)
     }
 }
@@ -96,7 +97,7 @@ async fn pass_connection(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>
     let (from_far, to_far) = far.into_split();
     let current = Mutex::new(String::new());
     let add = |path: &str, calls: u64, bytes: usize| {
-        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = counts.lock();
         let seen = counts.entry(path.to_owned()).or_default();
         seen.calls += calls;
         seen.bytes += bytes as u64;
@@ -104,7 +105,7 @@ async fn pass_connection(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>
     let mut head = 0;
     let asked = copy_bytes(from_near, to_far, |chunk| {
         let text = String::from_utf8_lossy(chunk);
-        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = current.lock();
         if text.starts_with("GET /api/sync") {
             "events:head".clone_into(&mut current);
         }
@@ -122,7 +123,7 @@ async fn pass_connection(near: TcpStream, far: TcpStream, counts: &Mutex<Counts>
         }
     });
     let answered = copy_bytes(from_far, to_near, |chunk| {
-        let current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = current.lock();
         let runs = String::from_utf8_lossy(chunk)
             .matches("\"QueryUpdated\"")
             .count() as u64;

@@ -2,8 +2,9 @@
 //! that it receives.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use punie_core::ids::RequestId;
 use punie_editor::protocol::{
     Agent, Channel, Client, ClientCapabilities, ConnectionTo, Error, InitializeRequest,
@@ -35,14 +36,11 @@ pub struct EditorLog {
     given_up: Mutex<Vec<String>>,
 }
 
-fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl EditorLog {
     /// Returns the parameters of the requests with this method.
     pub fn asked(&self, method: &str) -> Vec<Value> {
-        lock_mutex(&self.asked)
+        self.asked
+            .lock()
             .iter()
             .filter(|(name, _)| name == method)
             .map(|(_, params)| params.clone())
@@ -51,14 +49,15 @@ impl EditorLog {
 
     /// Returns the methods of all requests, in order.
     pub fn methods(&self) -> Vec<String> {
-        lock_mutex(&self.asked)
+        self.asked
+            .lock()
             .iter()
             .map(|(name, _)| name.clone())
             .collect()
     }
 
     pub fn given_up(&self) -> Vec<String> {
-        lock_mutex(&self.given_up).clone()
+        self.given_up.lock().clone()
     }
 }
 
@@ -104,7 +103,7 @@ pub async fn connect_with(
     let met = Mutex::new(Some(met));
     let agent = Agent.v1().on_receive_request(
         async move |hello: InitializeRequest, responder, connection: ConnectionTo<Client>| {
-            if let Some(met) = lock_mutex(&met).take() {
+            if let Some(met) = met.lock().take() {
                 let _ = met.send((connection, hello.client_capabilities));
             }
             responder.respond(InitializeResponse::new(hello.protocol_version))
@@ -161,7 +160,10 @@ fn serve_editor(
         )
         .on_receive_request(
             async move |asked: UntypedMessage, responder: Responder<Value>, _| {
-                lock_mutex(&heard.asked).push((asked.method.clone(), asked.params.clone()));
+                heard
+                    .asked
+                    .lock()
+                    .push((asked.method.clone(), asked.params.clone()));
                 match says.get(&asked.method) {
                     Some(EditorReply::This(value)) => responder.respond(value.clone()),
                     Some(EditorReply::Fails(error)) => responder.respond_with_error(error.clone()),
@@ -182,7 +184,7 @@ fn serve_editor(
             // The request handler holds the sender, so this loop runs until the connection ends.
             while let Some((method, responder)) = waiters.recv().await {
                 responder.cancellation().cancelled().await;
-                lock_mutex(&log.given_up).push(method);
+                log.given_up.lock().push(method);
             }
             Ok(())
         });

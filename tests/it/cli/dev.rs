@@ -7,7 +7,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 use super::{CliUser, exit_code, object_keys, run_with_input, tokens_of, within_limit};
-use crate::dev_backend::server::{BackendWire, http_client};
+use crate::dev_backend::server::BackendWire;
 
 #[tokio::test]
 async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
@@ -131,10 +131,7 @@ async fn the_token_of_dev_for_agents_asks_and_the_one_of_its_home_approves() {
     let user = CliUser::new();
     user.write("home/config.toml", "[callers.agent]\ntools = [\"Read\"]\n");
     let dev = user.serves(&["dev", "--json"]).await;
-    let wire = BackendWire {
-        http: http_client(),
-        url: dev.ready["url"].as_str().expect("an address").to_owned(),
-    };
+    let wire = BackendWire::at(dev.ready["url"].as_str().expect("an address"));
     let questions = async |token: &str| {
         let args = json!({ "callerToken": dev.ready[token] });
         wire.call("query", "permissions:pending", &args).await

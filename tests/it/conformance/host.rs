@@ -7,7 +7,7 @@ use punie_dev_backend::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::dev_backend::server::{BackendWire, http_client, pair_device};
+use crate::dev_backend::server::{BackendWire, pair_device};
 
 pub struct ConformanceHost {
     home: TempDir,
@@ -64,10 +64,7 @@ impl ConformanceHost {
         let caller = backend
             .mint_caller_token("conformance", CallerPermission::Both)
             .expect("a token");
-        let wire = BackendWire {
-            http: http_client(),
-            url: self.url.clone(),
-        };
+        let wire = BackendWire::at(&self.url);
         let code = backend
             .pairing_code()
             .expect("readable")

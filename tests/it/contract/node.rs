@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::dev_backend::server::{BackendWire, http_client};
+use crate::dev_backend::server::BackendWire;
 
 /// The time limit for bundling the functions and starting to listen.
 const START: Duration = Duration::from_mins(1);
@@ -47,15 +47,9 @@ impl NodeServer {
             .expect("its output can be read");
         let told: Value = serde_json::from_str(&line)
             .unwrap_or_else(|bad| panic!("the Node server did not start ({bad}): {line:?}"));
-        let url = told["url"]
-            .as_str()
-            .expect("the server prints its address")
-            .to_owned();
+        let url = told["url"].as_str().expect("the server prints its address");
         Ok(Self {
-            wire: BackendWire {
-                http: http_client(),
-                url,
-            },
+            wire: BackendWire::at(url),
             _process: process,
         })
     }

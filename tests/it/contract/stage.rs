@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::node::NodeServer;
-use crate::dev_backend::server::{BackendWire, TestBackend, http_client};
+use crate::dev_backend::server::{BackendWire, TestBackend};
 
 pub struct ContractFixture {
     pub wire: BackendWire,
@@ -167,15 +167,10 @@ impl HostedDeployment {
     /// Reads the environment variables. The error names a missing one.
     pub fn from_environment() -> Result<Self, String> {
         let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
-        let url = variable("PUNIE_CONTRACT_URL")?
-            .trim_end_matches('/')
-            .to_owned();
+        let url = variable("PUNIE_CONTRACT_URL")?;
         let run = uuid::Uuid::new_v4().simple().to_string();
         Ok(Self {
-            wire: BackendWire {
-                http: http_client(),
-                url,
-            },
+            wire: BackendWire::at(url.trim_end_matches('/')),
             caller_token: variable("PUNIE_CALLER_TOKEN")?,
             pairing_code: variable("PUNIE_PAIRING_CODE")?,
             run: format!("it{}", &run[..8]),

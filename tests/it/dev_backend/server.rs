@@ -1,7 +1,7 @@
 //! A backend for one test, with a clock that the test can move, and the clients that call it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +12,8 @@ use punie_dev_backend::{
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
+
+pub use crate::harness::caller::BackendWire;
 
 /// Milliseconds since 1970, moved by the test.
 #[derive(Clone)]
@@ -29,50 +31,6 @@ impl TestClock {
     pub fn advance(&self, ms: f64) {
         self.0
             .store((self.now_ms() + ms).to_bits(), Ordering::SeqCst);
-    }
-}
-
-/// Returns an HTTP client. Plain HTTP needs no TLS, but reqwest needs a TLS provider to build the client.
-pub fn http_client() -> reqwest::Client {
-    static PROVIDER: Once = Once::new();
-    PROVIDER.call_once(|| {
-        // Other code may have installed a provider already; then this call changes nothing.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
-    reqwest::Client::builder()
-        .no_proxy()
-        .build()
-        .expect("a client")
-}
-
-/// Calls functions of one backend.
-#[derive(Clone)]
-pub struct BackendWire {
-    pub http: reqwest::Client,
-    pub url: String,
-}
-
-impl BackendWire {
-    /// Calls a function and returns the envelope of the answer.
-    pub async fn call(&self, kind: &str, path: &str, args: &Value) -> Value {
-        let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
-        let request = self.http.post(format!("{}/api/{kind}", self.url));
-        let reply = request
-            .header("content-type", "application/json")
-            .body(body)
-            .send()
-            .await
-            .expect("a reply");
-        assert_eq!(reply.status(), 200, "{path}");
-        let text = reply.text().await.expect("a body");
-        serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{path}: {bad}: {text}"))
-    }
-
-    /// Calls a function that must succeed and returns its value.
-    pub async fn value(&self, kind: &str, path: &str, args: &Value) -> Value {
-        let mut envelope = self.call(kind, path, args).await;
-        assert_eq!(envelope["status"], "success", "{path}: {envelope}");
-        envelope["value"].take()
     }
 }
 
@@ -99,10 +57,7 @@ impl TestBackend {
         let pairing_code = backend
             .renew_pairing_code(PairingTerms::LARGEST)
             .expect("a code");
-        let wire = BackendWire {
-            http: http_client(),
-            url: backend.listen_url().to_owned(),
-        };
+        let wire = BackendWire::at(backend.listen_url());
         Self {
             backend,
             clock,

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use punie_dev_backend::InjectedFault;
 use punie_engine::backend::{BackendError, FunctionKind, HttpFunctions, TransportOptions};
 use punie_engine::journal::RequestState;
@@ -162,10 +163,7 @@ async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_dow
             reason = "a small whole number"
         )]
         let limit = args["limit"].as_f64().expect("a limit") as u64;
-        asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(limit);
+        asked.lock().push(limit);
         is_small |= limit == 1;
         if is_small {
             return CallFate::Pass;
@@ -184,14 +182,8 @@ async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_dow
     })
     .await;
     let down_and_up = [64, 32, 16, 8, 4, 2, 1, 2, 4];
-    wait_until("the recovery", || {
-        limits.lock().unwrap_or_else(PoisonError::into_inner).len() >= 9
-    })
-    .await;
-    assert_eq!(
-        limits.lock().unwrap_or_else(PoisonError::into_inner)[..9],
-        down_and_up
-    );
+    wait_until("the recovery", || limits.lock().len() >= 9).await;
+    assert_eq!(limits.lock()[..9], down_and_up);
 }
 
 /// Returns how many bytes a server can send, in an answer without a length, before the client closes the connection.

@@ -14,11 +14,48 @@ pub fn http_client() -> reqwest::Client {
         .expect("a client")
 }
 
+/// Calls functions of one backend.
+#[derive(Clone)]
+pub struct BackendWire {
+    pub http: reqwest::Client,
+    pub url: String,
+}
+
+impl BackendWire {
+    pub fn at(url: &str) -> Self {
+        Self {
+            http: http_client(),
+            url: url.to_owned(),
+        }
+    }
+
+    /// Calls a function and returns the envelope of the answer.
+    pub async fn call(&self, kind: &str, path: &str, args: &Value) -> Value {
+        let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
+        let request = self.http.post(format!("{}/api/{kind}", self.url));
+        let reply = request
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+            .await
+            .expect("a reply");
+        assert_eq!(reply.status(), 200, "{path}");
+        let text = reply.text().await.expect("a body");
+        serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{path}: {bad}: {text}"))
+    }
+
+    /// Calls a function that must succeed and returns its value.
+    pub async fn value(&self, kind: &str, path: &str, args: &Value) -> Value {
+        let mut envelope = self.call(kind, path, args).await;
+        assert_eq!(envelope["status"], "success", "{path}: {envelope}");
+        envelope["value"].take()
+    }
+}
+
 /// A caller with a token of one backend.
 #[derive(Clone)]
 pub struct TestCaller {
-    http: reqwest::Client,
-    url: String,
+    wire: BackendWire,
     pub token: String,
     pub device: String,
 }
@@ -101,31 +138,15 @@ impl CallAnswer {
 impl TestCaller {
     pub fn new(url: &str, token: String, device: String) -> Self {
         Self {
-            http: http_client(),
-            url: url.to_owned(),
+            wire: BackendWire::at(url),
             token,
             device,
         }
     }
 
-    async fn call(&self, kind: &str, path: &str, args: Value) -> Value {
-        let mut envelope = self.try_call(kind, path, args).await;
-        assert_eq!(envelope["status"], "success", "{path}: {envelope}");
-        envelope["value"].take()
-    }
-
-    async fn try_call(&self, kind: &str, path: &str, mut args: Value) -> Value {
+    async fn call(&self, kind: &str, path: &str, mut args: Value) -> Value {
         args["callerToken"] = json!(self.token);
-        let body = json!({ "path": path, "args": args, "format": "json" }).to_string();
-        let request = self.http.post(format!("{}/api/{kind}", self.url));
-        let reply = request
-            .header("content-type", "application/json")
-            .body(body)
-            .send()
-            .await
-            .expect("a reply");
-        let text = reply.text().await.expect("a body");
-        serde_json::from_str(&text).unwrap_or_else(|bad| panic!("{bad}: {text}"))
+        self.wire.value(kind, path, &args).await
     }
 
     /// Stores a request and returns its id.
@@ -177,13 +198,8 @@ impl TestCaller {
 
     /// Subscribes to the progress of a request and returns the state in the backend's reply.
     pub async fn watch_progress(&self, id: &str) -> String {
-        let answer = self
-            .call(
-                "mutation",
-                "events:watchProgress",
-                json!({ "requestId": id }),
-            )
-            .await;
+        let args = json!({ "requestId": id });
+        let answer = self.call("mutation", "events:watchProgress", args).await;
         answer["state"].as_str().expect("a state").to_owned()
     }
 
@@ -207,11 +223,14 @@ impl TestCaller {
 
     /// Answers a question and returns the whole reply, also a refusal.
     pub async fn try_answer(&self, question: &Value, option: &str, text: Option<&str>) -> Value {
-        let mut args = json!({ "permissionId": question["permissionId"], "optionId": option });
+        let mut args = json!({
+            "callerToken": self.token, "permissionId": question["permissionId"], "optionId": option,
+        });
         if let Some(text) = text {
             args["text"] = json!(text);
         }
-        self.try_call("mutation", "permissions:answer", args).await
+        let path = "permissions:answer";
+        self.wire.call("mutation", path, &args).await
     }
 
     /// Stores a request and waits for its result.
@@ -241,14 +260,8 @@ impl TestCaller {
 
     /// The health that the device reported last.
     pub async fn health(&self) -> Value {
-        let seen = self
-            .call(
-                "query",
-                "devices:presence",
-                json!({ "deviceId": self.device }),
-            )
-            .await;
-        seen["health"]
+        let health = self.presence().await["health"].take();
+        health
             .as_str()
             .and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_default()
@@ -256,13 +269,11 @@ impl TestCaller {
 
     /// Returns true if the backend considers the device online.
     pub async fn sees_online(&self) -> bool {
-        let seen = self
-            .call(
-                "query",
-                "devices:presence",
-                json!({ "deviceId": self.device }),
-            )
-            .await;
-        seen["online"].as_bool().unwrap_or(false)
+        self.presence().await["online"].as_bool().unwrap_or(false)
+    }
+
+    async fn presence(&self) -> Value {
+        let args = json!({ "deviceId": self.device });
+        self.call("query", "devices:presence", args).await
     }
 }

@@ -1,10 +1,11 @@
 //! An HTTP proxy like those of companies: it opens tunnels for clients that send its password.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -63,20 +64,12 @@ impl ConnectProxy {
             .trim_start_matches("https://")
             .trim_start_matches("http://");
         let address = address.parse().expect("an address");
-        *self
-            .shared
-            .upstream
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(address);
+        *self.shared.upstream.lock() = Some(address);
     }
 
     /// The requested targets of the tunnels that were opened.
     pub fn tunnels(&self) -> Vec<String> {
-        self.shared
-            .tunnels
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.shared.tunnels.lock().clone()
     }
 }
 
@@ -102,16 +95,9 @@ async fn serve_connection(shared: &SharedTunnels, mut near: TcpStream) -> Option
         let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
         return near.write_all(answer.as_bytes()).await.ok();
     }
-    let upstream = *shared
-        .upstream
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let upstream = *shared.upstream.lock();
     let mut far = TcpStream::connect(upstream?).await.ok()?;
-    shared
-        .tunnels
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(target);
+    shared.tunnels.lock().push(target);
     near.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
         .await
         .ok()?;

@@ -3,9 +3,10 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::process::{PROGRAM, ProcessSetting, new_numbered_file};
@@ -73,12 +74,7 @@ impl EditorProcess {
         let reader = std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines() {
                 let Ok(line) = line else { return };
-                drop(
-                    listens
-                        .reading
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner),
-                );
+                drop(listens.reading.lock());
                 let message: Value = serde_json::from_str(&line).expect("a line of the protocol");
                 listens.heard(message);
             }
@@ -93,11 +89,7 @@ impl EditorProcess {
 
     /// Replaces the function that decides the reaction to each request.
     pub fn serves(&self, serve: impl FnMut(&str, &Value) -> EditorReaction + Send + 'static) {
-        *self
-            .shared
-            .serve
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Box::new(serve);
+        *self.shared.serve.lock() = Box::new(serve);
     }
 
     /// Writes raw bytes to the agent's stdin.
@@ -187,11 +179,7 @@ impl EditorProcess {
 
     /// All messages that the editor has received.
     pub fn heard(&self) -> Vec<Value> {
-        self.shared
-            .heard
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.shared.heard.lock().clone()
     }
 
     /// The parameters of the received requests with this method.
@@ -269,11 +257,7 @@ impl EditorProcess {
 
     /// Closes the agent's stdin.
     pub fn close(&self) {
-        self.shared
-            .stdin
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.shared.stdin.lock().take();
     }
 
     /// Waits until the agent has ended, and until all its output is read.
@@ -291,7 +275,7 @@ impl EditorProcess {
 
 impl SharedEditor {
     fn write(&self, bytes: &[u8]) {
-        if let Some(stdin) = &mut *self.stdin.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(stdin) = &mut *self.stdin.lock() {
             // An agent that has ended does not read its stdin.
             let _ = stdin.write_all(bytes).and_then(|()| stdin.flush());
         }
@@ -307,13 +291,9 @@ impl SharedEditor {
             .cloned()
             .zip(message["method"].as_str().map(str::to_owned));
         let params = message["params"].clone();
-        self.heard
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(message);
+        self.heard.lock().push(message);
         let Some((id, method)) = request else { return };
-        let reaction =
-            (*self.serve.lock().unwrap_or_else(PoisonError::into_inner))(&method, &params);
+        let reaction = (*self.serve.lock())(&method, &params);
         match reaction {
             EditorReaction::Answer(result) => {
                 self.say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
@@ -344,7 +324,7 @@ fn hold_lock(reading: Arc<Mutex<()>>) -> PausedReader {
     let ((sender, receiver), (held, holds)) =
         (std::sync::mpsc::channel(), std::sync::mpsc::channel());
     let holding = std::thread::spawn(move || {
-        let _held = reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = reading.lock();
         let _ = held.send(());
         let _ = receiver.recv();
     });

@@ -1,9 +1,10 @@
 //! A backend whose calls take no time on a paused clock, even if the real sockets and disks are slow.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use punie_core::ids::{LeaseId, RequestId};
 use punie_engine::backend::{
     Backend, BackendError, BackendReply, BackendSession, CatalogEntry, CatalogKind, ClaimReply,
@@ -91,10 +92,7 @@ impl Backend for InstantBackend {
         Box::pin(async move {
             let dialling = Mutex::new(Some(TimeHold::begin()));
             let heard = || {
-                dialling
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take();
+                dialling.lock().take();
                 heard();
             };
             self.0.listen_for_wakeups(&heard).await

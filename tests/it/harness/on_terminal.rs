@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::interrupt_signal::restore_interrupts;
@@ -26,17 +27,10 @@ impl OnTerminal {
         let (ours, theirs) = open_terminal();
         let side = || Stdio::from(theirs.try_clone().expect("a copy"));
         restore_interrupts();
-        let child = Command::new(PROGRAM)
+        let mut command = Command::new(PROGRAM);
+        setting.set_environment(&mut command);
+        let child = command
             .args(args)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", &setting.logs)
-            .env("PUNIE_HOME", &setting.home)
-            .env("PUNIE_WORKSPACE", &setting.workspace)
-            .env("PUNIE_BACKEND_URL", &setting.url)
-            .env("PUNIE_LOG", "debug")
-            .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
-            .env("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
             .stdin(side())
             .stdout(side())
             .stderr(side())
@@ -48,7 +42,7 @@ impl OnTerminal {
             let mut piece = [0; 4096];
             // `read` fails once the program's side of the terminal is closed.
             while let Ok(read @ 1..) = output.read(&mut piece) {
-                let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut screen = screen.lock();
                 screen.extend_from_slice(&piece[..read]);
             }
         });
@@ -62,7 +56,7 @@ impl OnTerminal {
 
     /// All output so far, with line feeds as in a file.
     pub fn shown(&self) -> String {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.shown.lock();
         String::from_utf8_lossy(&shown).replace("\r\n", "\n")
     }
 

@@ -1,8 +1,9 @@
 //! Runs the program under test as a child process, with its log and its output in files.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -42,6 +43,40 @@ pub struct ProcessSetting {
 }
 
 impl ProcessSetting {
+    /// Makes a home with this configuration, a workspace and a folder for logs.
+    pub fn with_folders(dir: &Path, url: String, config: &str) -> Self {
+        let made = |name: &str| {
+            let path = dir.join(name);
+            DirBuilder::new().mode(0o700).create(&path).expect(name);
+            path
+        };
+        let setting = Self {
+            home: made("home"),
+            workspace: made("work"),
+            url,
+            logs: made("logs"),
+            roots: None,
+        };
+        std::fs::write(setting.home.join("config.toml"), config).expect("written");
+        setting
+    }
+
+    /// Gives a command the environment that every program here gets.
+    pub fn set_environment(&self, command: &mut Command) {
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", &self.logs)
+            .env("PUNIE_HOME", &self.home)
+            .env("PUNIE_WORKSPACE", &self.workspace)
+            .env("PUNIE_BACKEND_URL", &self.url)
+            .env("PUNIE_LOG", "debug")
+            // Tests show no notifications on the developer's desktop and do not keep it from sleep.
+            .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
+            .env("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
+            .envs(self.roots.iter().map(|roots| ("SSL_CERT_FILE", roots)));
+    }
+
     /// The folder with the tokens of its backend.
     pub fn tokens(&self) -> PathBuf {
         let place = self.url.split_once("://").expect("an address").1;
@@ -128,18 +163,8 @@ impl RunningProgram {
             setting.logs.join(format!("{number}.log")),
             setting.logs.join(format!("{number}.out")),
         );
+        setting.set_environment(&mut command);
         let child = command
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", &setting.logs)
-            .env("PUNIE_HOME", &setting.home)
-            .env("PUNIE_WORKSPACE", &setting.workspace)
-            .env("PUNIE_BACKEND_URL", &setting.url)
-            .env("PUNIE_LOG", "debug")
-            // Tests show no notifications on the developer's desktop and do not keep it from sleep.
-            .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent")
-            .env("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
-            .envs(setting.roots.iter().map(|roots| ("SSL_CERT_FILE", roots)))
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(File::create(&out).expect("a file for its answers"))

@@ -3,10 +3,11 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -57,7 +58,7 @@ struct SharedProxy {
 impl SharedProxy {
     /// Returns the time at which an uplink of this rate has carried these bytes, too.
     fn carry_bytes(&self, bytes: usize, rate: usize) -> Instant {
-        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free_at = self.free_at.lock();
         let time = Duration::from_micros((bytes * 1_000_000 / rate) as u64);
         *free_at = (*free_at).max(Instant::now()) + time;
         *free_at
@@ -105,20 +106,12 @@ impl FaultyProxy {
 
     /// Applies this fault to a connection as soon as its client sends this text.
     pub fn poison_those_with(&self, text: &str, toxic: ConnectionFault) {
-        *self
-            .shared
-            .marked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some((text.to_owned(), toxic));
+        *self.shared.marked.lock() = Some((text.to_owned(), toxic));
     }
 
     /// Removes all faults, except from open connections whose client has sent the marked text.
     pub fn clear_faults(&self) {
-        *self
-            .shared
-            .marked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = None;
+        *self.shared.marked.lock() = None;
         self.inject_fault(ConnectionFault::Pass);
     }
 
@@ -205,11 +198,7 @@ async fn pump_bytes(
         let mut bytes = &buffer[..read];
         if let Some(mark) = mark {
             asked.extend_from_slice(bytes);
-            let of_text = shared
-                .marked
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone();
+            let of_text = shared.marked.lock().clone();
             if let Some((text, toxic)) = of_text
                 && asked
                     .windows(text.len())

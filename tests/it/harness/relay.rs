@@ -1,7 +1,8 @@
 //! A relay between the runner and its backend. It can fail single calls, and it records each call.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -107,20 +108,12 @@ impl Relay {
 
     /// Sets the rule that decides the fate of each later call.
     pub fn rule(&self, rule: impl FnMut(&str, &Value) -> CallFate + Send + 'static) {
-        *self
-            .shared
-            .rule
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Box::new(rule);
+        *self.shared.rule.lock() = Box::new(rule);
     }
 
     /// The received calls of one function, in order.
     pub fn calls(&self, path: &str) -> Vec<RelayedCall> {
-        let calls = self
-            .shared
-            .calls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let calls = self.shared.calls.lock();
         calls
             .iter()
             .filter(|call| call.path == path)
@@ -154,7 +147,7 @@ async fn serve_connection(shared: &SharedRelay, mut socket: TcpStream) -> Option
     let (route, body) = read_request(&mut socket, &head).await?;
     let call: Value = serde_json::from_slice(&body).unwrap_or_default();
     let path = call["path"].as_str().unwrap_or_default().to_owned();
-    let fate = shared.rule.lock().unwrap_or_else(PoisonError::into_inner)(&path, &call["args"]);
+    let fate = shared.rule.lock()(&path, &call["args"]);
     let mut seen = RelayedCall {
         path,
         args: call["args"].clone(),
@@ -174,11 +167,7 @@ async fn serve_connection(shared: &SharedRelay, mut socket: TcpStream) -> Option
         CallFate::Hang => std::future::pending().await,
         CallFate::Say(reply) => Some(reply.into_bytes()),
     };
-    shared
-        .calls
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(seen);
+    shared.calls.lock().push(seen);
     socket.write_all(&reply?).await.ok()?;
     socket.shutdown().await.ok()
 }

@@ -1,7 +1,6 @@
 //! Sets up one backend in this process, one device paired with it, and one caller. Most tests of the runner begin with
 //! this fixture.
 
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -103,24 +102,12 @@ impl RunnerFixture {
 
     async fn set(config: &str, holds: bool) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let place = |name: &str| dir.path().join(name);
-        for name in ["home", "work", "logs"] {
-            std::fs::DirBuilder::new()
-                .mode(0o700)
-                .create(place(name))
-                .expect("a folder");
-        }
-        std::fs::write(
-            place("home").join("config.toml"),
-            format!("{QUICK}{config}"),
-        )
-        .expect("written");
         let ahead_ms = Arc::new(AtomicI64::new(0));
         let ahead = Arc::clone(&ahead_ms);
         let faults = FaultInjector::new();
         let port = ReservedPort::new();
         let options = DevBackendOptions {
-            db: place("backend.sqlite3"),
+            db: dir.path().join("backend.sqlite3"),
             port: port.address().port(),
             clock: BackendClock::new(move || {
                 system_ms() + to_float_ms(ahead.load(Ordering::SeqCst))
@@ -133,13 +120,8 @@ impl RunnerFixture {
             .await
             .expect("started");
         let url = backend.listen_url().to_owned();
-        let setting = ProcessSetting {
-            home: place("home"),
-            workspace: place("work"),
-            url: url.clone(),
-            logs: place("logs"),
-            roots: None,
-        };
+        let config = format!("{QUICK}{config}");
+        let setting = ProcessSetting::with_folders(dir.path(), url.clone(), &config);
         Self {
             options,
             _port: port,
@@ -197,8 +179,7 @@ impl RunnerFixture {
 
     /// Runs the backend's housekeeping, which answers the requests that are overdue by its clock.
     pub async fn close_overdue(&self) {
-        let backend = self.backend.as_ref().expect("the backend runs");
-        backend.housekeep().await.expect("done");
+        self.backend().housekeep().await.expect("done");
     }
 
     /// Opens the backend's database, for rows that no caller can store. A running backend notices such rows only with
@@ -217,22 +198,21 @@ impl RunnerFixture {
 
     /// Starts the runner in the background, with another address of the same backend.
     pub fn run_at(&self, url: &str) -> RunningProgram {
-        RunningProgram::start(
-            &ProcessSetting {
-                url: url.to_owned(),
-                ..self.setting.clone()
-            },
-            &["run"],
-        )
+        RunningProgram::start(&self.setting_at(url), &["run"])
     }
 
     /// Starts the runner in the background with this address and with these failpoints, at which it ends.
     pub fn run_armed(&self, url: &str, points: &str) -> RunningProgram {
-        let setting = ProcessSetting {
+        let setting = self.setting_at(url);
+        RunningProgram::start_with(&setting, &["run"], &[("PUNIE_FAILPOINTS", points.as_ref())])
+    }
+
+    /// The setting with another address of the same backend.
+    fn setting_at(&self, url: &str) -> ProcessSetting {
+        ProcessSetting {
             url: url.to_owned(),
             ..self.setting.clone()
-        };
-        RunningProgram::start_with(&setting, &["run"], &[("PUNIE_FAILPOINTS", points.as_ref())])
+        }
     }
 
     /// Replaces a part of the configuration, for programs that start later.
@@ -250,15 +230,8 @@ impl RunnerFixture {
 
     /// Runs one command to its end, with another address of the same backend.
     pub async fn command_at(&self, url: &str, args: &[&str]) -> EndedProgram {
-        RunningProgram::start(
-            &ProcessSetting {
-                url: url.to_owned(),
-                ..self.setting.clone()
-            },
-            args,
-        )
-        .end()
-        .await
+        let program = RunningProgram::start(&self.setting_at(url), args);
+        program.end().await
     }
 
     /// The JSON output of `status`.

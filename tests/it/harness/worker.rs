@@ -1,7 +1,6 @@
 //! A worker that serves a WebSocket: it accepts the runner's connections and sends calls to the runner.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -51,26 +50,9 @@ impl WorkerProcess {
     /// Sets up a device with these lines added to its configuration.
     pub async fn with_config(config: &str) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let place = |name: &str| dir.path().join(name);
-        for name in ["home", "work", "logs"] {
-            std::fs::DirBuilder::new()
-                .mode(0o700)
-                .create(place(name))
-                .expect("a folder");
-        }
-        std::fs::write(
-            place("home").join("config.toml"),
-            format!("{QUICK}{config}"),
-        )
-        .expect("written");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let setting = ProcessSetting {
-            home: place("home"),
-            workspace: place("work"),
-            url: format!("ws://{}/device", listener.local_addr().expect("an address")),
-            logs: place("logs"),
-            roots: None,
-        };
+        let url = format!("ws://{}/device", listener.local_addr().expect("an address"));
+        let setting = ProcessSetting::with_folders(dir.path(), url, &format!("{QUICK}{config}"));
         Self {
             listener,
             setting,

@@ -2,8 +2,9 @@
 //! answer's size is tested in `faults::bytes`.
 
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -35,10 +36,7 @@ impl FixedServer {
                     };
                     head.push(byte);
                 }
-                hears
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(String::from_utf8_lossy(&head).into());
+                hears.lock().push(String::from_utf8_lossy(&head).into());
                 // A client that has read enough may disconnect in the middle.
                 let _ = socket.write_all(&answer).await;
                 let _ = socket.shutdown().await;
@@ -52,10 +50,7 @@ impl FixedServer {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.asked.lock().clone()
     }
 }
 

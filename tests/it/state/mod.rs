@@ -4,9 +4,10 @@ mod read_output;
 mod task;
 mod task_output;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use punie_core::ids::RequestId;
 use punie_handlers::state;
 use punie_handlers::state::background_tasks::{
@@ -63,7 +64,7 @@ impl FixedTasks {
             elapsed: Duration::from_millis(1_500),
             stage: setup,
         };
-        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Some(view);
+        *self.view.lock() = Some(view);
     }
 }
 
@@ -82,13 +83,7 @@ impl TaskBoard for FixedTasks {
         _cx: &'a ToolContext,
         _name: &'a str,
     ) -> TaskFuture<'a, Option<TaskView>> {
-        Box::pin(async {
-            Ok(self
-                .view
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone())
-        })
+        Box::pin(async { Ok(self.view.lock().clone()) })
     }
 
     fn recent_tasks<'a>(
@@ -105,23 +100,11 @@ impl TaskBoard for FixedTasks {
         _cx: &'a ToolContext,
         id: &'a str,
     ) -> TaskFuture<'a, Option<ShellView>> {
-        let shell = self
-            .shell
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let shell = self.shell.lock().clone();
         Box::pin(async move { Ok(shell.filter(|shell| shell.id == id)) })
     }
 
     fn shell_views<'a>(&'a self, _cx: &'a ToolContext) -> TaskFuture<'a, Vec<ShellView>> {
-        Box::pin(async {
-            Ok(self
-                .shell
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone()
-                .into_iter()
-                .collect())
-        })
+        Box::pin(async { Ok(self.shell.lock().clone().into_iter().collect()) })
     }
 }
