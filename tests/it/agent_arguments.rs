@@ -4,43 +4,18 @@ use crate::harness::whole::all_tools;
 use punie_tool::{ToolError, ToolRegistry};
 
 /// Calls that the called tool accepts, or the tool that the error for an unknown name suggests.
-const TAKEN: &[(&str, &str, &str, &str)] = &[
+const TAKEN: &[(&str, &str, &str, &str)] = &cases! {
     (
         "Claude Code",
         "Bash",
         "Bash",
         r#"{"command":"ls","description":"List files","timeout":120000,"run_in_background":false}"#,
     ),
-    (
-        "Claude Code",
-        "BashOutput",
-        "ShellStatus",
-        r#"{"bash_id":"sh_1","filter":"error"}"#,
-    ),
-    (
-        "Claude Code",
-        "KillBash",
-        "KillShell",
-        r#"{"shell_id":"sh_1"}"#,
-    ),
-    (
-        "Claude Code",
-        "KillShell",
-        "KillShell",
-        r#"{"shell_id":"sh_1"}"#,
-    ),
-    (
-        "Claude Code",
-        "Read",
-        "Read",
-        r#"{"file_path":"a.txt","offset":1,"limit":20}"#,
-    ),
-    (
-        "Claude Code",
-        "Write",
-        "Write",
-        r#"{"file_path":"a.txt","content":"x"}"#,
-    ),
+    ("Claude Code", "BashOutput", "ShellStatus", r#"{"bash_id":"sh_1","filter":"error"}"#),
+    ("Claude Code", "KillBash", "KillShell", r#"{"shell_id":"sh_1"}"#),
+    ("Claude Code", "KillShell", "KillShell", r#"{"shell_id":"sh_1"}"#),
+    ("Claude Code", "Read", "Read", r#"{"file_path":"a.txt","offset":1,"limit":20}"#),
+    ("Claude Code", "Write", "Write", r#"{"file_path":"a.txt","content":"x"}"#),
     (
         "Claude Code",
         "Edit",
@@ -53,12 +28,7 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "MultiEdit",
         r#"{"file_path":"a.txt","edits":[{"old_string":"a","new_string":"b"}]}"#,
     ),
-    (
-        "Claude Code",
-        "Glob",
-        "Glob",
-        r#"{"pattern":"**/*.rs","path":"src"}"#,
-    ),
+    ("Claude Code", "Glob", "Glob", r#"{"pattern":"**/*.rs","path":"src"}"#),
     (
         "Claude Code",
         "Grep",
@@ -97,12 +67,7 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         r#"{"input":"*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch\n"}"#,
     ),
     ("Codex", "view_image", "Read", r#"{"path":"a.png"}"#),
-    (
-        "Codex",
-        "grep_files",
-        "Grep",
-        r#"{"pattern":"x","include":"*.rs","path":".","limit":20}"#,
-    ),
+    ("Codex", "grep_files", "Grep", r#"{"pattern":"x","include":"*.rs","path":".","limit":20}"#),
     ("Codex", "list_dir", "list_files", r#"{"dir_path":"."}"#),
     (
         "Gemini CLI",
@@ -110,18 +75,8 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "Bash",
         r#"{"command":"ls","description":"List","dir_path":".","is_background":false}"#,
     ),
-    (
-        "Gemini CLI",
-        "read_file",
-        "Read",
-        r#"{"absolute_path":"/w/a.txt","offset":0,"limit":10}"#,
-    ),
-    (
-        "Gemini CLI",
-        "write_file",
-        "write_file",
-        r#"{"file_path":"a.txt","content":"x"}"#,
-    ),
+    ("Gemini CLI", "read_file", "Read", r#"{"absolute_path":"/w/a.txt","offset":0,"limit":10}"#),
+    ("Gemini CLI", "write_file", "write_file", r#"{"file_path":"a.txt","content":"x"}"#),
     (
         "Gemini CLI",
         "replace",
@@ -134,30 +89,15 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "Grep",
         r#"{"pattern":"x","dir_path":".","include":"*.rs"}"#,
     ),
-    (
-        "Gemini CLI",
-        "glob",
-        "Glob",
-        r#"{"pattern":"*.rs","dir_path":"src"}"#,
-    ),
-    (
-        "Gemini CLI",
-        "list_directory",
-        "list_files",
-        r#"{"dir_path":"."}"#,
-    ),
+    ("Gemini CLI", "glob", "Glob", r#"{"pattern":"*.rs","dir_path":"src"}"#),
+    ("Gemini CLI", "list_directory", "list_files", r#"{"dir_path":"."}"#),
     (
         "OpenCode",
         "bash",
         "Bash",
         r#"{"command":"ls","timeout":1000,"workdir":".","description":"List"}"#,
     ),
-    (
-        "OpenCode",
-        "read",
-        "Read",
-        r#"{"filePath":"a.txt","offset":0,"limit":10}"#,
-    ),
+    ("OpenCode", "read", "Read", r#"{"filePath":"a.txt","offset":0,"limit":10}"#),
     (
         "OpenCode",
         "edit",
@@ -170,12 +110,7 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "MultiEdit",
         r#"{"filePath":"a.txt","edits":[{"oldString":"a","newString":"b","replaceAll":true}]}"#,
     ),
-    (
-        "OpenCode",
-        "grep",
-        "Grep",
-        r#"{"pattern":"x","path":".","include":"*.rs"}"#,
-    ),
+    ("OpenCode", "grep", "Grep", r#"{"pattern":"x","path":".","include":"*.rs"}"#),
     ("OpenCode", "list", "list_files", r#"{"path":"."}"#),
     (
         "OpenCode",
@@ -201,25 +136,10 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "Edit",
         r#"{"file_path":"a.txt","old_string":"a","new_string":"b"}"#,
     ),
-    (
-        "Cursor",
-        "list_dir",
-        "list_files",
-        r#"{"target_directory":".","explanation":"Look"}"#,
-    ),
-    (
-        "Cursor",
-        "glob_file_search",
-        "Glob",
-        r#"{"glob_pattern":"*.rs","target_directory":"src"}"#,
-    ),
+    ("Cursor", "list_dir", "list_files", r#"{"target_directory":".","explanation":"Look"}"#),
+    ("Cursor", "glob_file_search", "Glob", r#"{"glob_pattern":"*.rs","target_directory":"src"}"#),
     // Shapes that models write in any agent.
-    (
-        "any",
-        "Bash",
-        "Bash",
-        r#"{"command":"ls","env":{"PORT":8080,"CI":true}}"#,
-    ),
+    ("any", "Bash", "Bash", r#"{"command":"ls","env":{"PORT":8080,"CI":true}}"#),
     (
         "any",
         "MultiEdit",
@@ -233,26 +153,11 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         r#"{"file_path":"a.txt","edits":"[{\"old_string\":\"a\",\"new_string\":\"b\"}]"}"#,
     ),
     ("any", "Read", "Read", r#"{"filepath":"a.txt"}"#),
-    (
-        "any",
-        "Read",
-        "Read",
-        r#"{"path":"a.txt","start_line":2,"end_line":"9"}"#,
-    ),
-    (
-        "any",
-        "Read",
-        "Read",
-        r#"{"path":"a.txt","view_range":[2,-1]}"#,
-    ),
+    ("any", "Read", "Read", r#"{"path":"a.txt","start_line":2,"end_line":"9"}"#),
+    ("any", "Read", "Read", r#"{"path":"a.txt","view_range":[2,-1]}"#),
     ("any", "Read", "Read", r#"{"path":"a.pdf","pages":3}"#),
     ("any", "Read", "Read", r#"{"path":"a.pdf","pages":[1,2]}"#),
-    (
-        "any",
-        "Read",
-        "Read",
-        r#"{"path":"a.txt","description":"x","instructions":"y"}"#,
-    ),
+    ("any", "Read", "Read", r#"{"path":"a.txt","description":"x","instructions":"y"}"#),
     ("any", "Read", "Read", r#"{"args":{"path":"a.txt"}}"#),
     ("any", "Read", "Read", r#"{"input":{"path":"a.txt"}}"#),
     (
@@ -261,24 +166,9 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         "Bash",
         r#"{"command":["bash","-lc","ls"],"restart":false,"requires_approval":"False"}"#,
     ),
-    (
-        "any",
-        "Bash",
-        "Bash",
-        r#"{"command":"ls","run_in_background":"True","env":null}"#,
-    ),
-    (
-        "any",
-        "Edit",
-        "Edit",
-        r#"{"file":"a.txt","old":"a","new":"b"}"#,
-    ),
-    (
-        "any",
-        "Edit",
-        "Edit",
-        r#"{"file":"a.txt","search":"a","replace":"b"}"#,
-    ),
+    ("any", "Bash", "Bash", r#"{"command":"ls","run_in_background":"True","env":null}"#),
+    ("any", "Edit", "Edit", r#"{"file":"a.txt","old":"a","new":"b"}"#),
+    ("any", "Edit", "Edit", r#"{"file":"a.txt","search":"a","replace":"b"}"#),
     (
         "any",
         "MultiEdit",
@@ -286,47 +176,20 @@ const TAKEN: &[(&str, &str, &str, &str)] = &[
         r#"{"file_path":"a.txt","edits":{"search":"a","replace":"b"}}"#,
     ),
     ("any", "Glob", "Glob", r#"{"query":"*.rs"}"#),
-    (
-        "any",
-        "Glob",
-        "Glob",
-        r#"{"pattern":["*.rs","*.toml"],"max_count":5}"#,
-    ),
-    (
-        "any",
-        "Grep",
-        "Grep",
-        r#"{"regex":"x","glob":["*.rs"],"max_count":5,"head_limit":null}"#,
-    ),
+    ("any", "Glob", "Glob", r#"{"pattern":["*.rs","*.toml"],"max_count":5}"#),
+    ("any", "Grep", "Grep", r#"{"regex":"x","glob":["*.rs"],"max_count":5,"head_limit":null}"#),
     ("any", "GitAdd", "GitAdd", r#"{"paths":"src/main.rs"}"#),
-    (
-        "any",
-        "GitAdd",
-        "GitAdd",
-        r#"{"paths":"[\"a.txt\",\"b.txt\"]"}"#,
-    ),
+    ("any", "GitAdd", "GitAdd", r#"{"paths":"[\"a.txt\",\"b.txt\"]"}"#),
     ("any", "GitShow", "GitShow", r#"{"ref":"HEAD:src/main.rs"}"#),
     ("any", "GitDiff", "GitDiff", r#"{"from":"main..feature"}"#),
-];
+};
 
 /// Calls that are refused, with the words of the error.
-const REFUSED: &[(&str, &str, &str)] = &[
-    (
-        "Bash",
-        r#"{"command":["ls","-la"]}"#,
-        "`command` must be a string",
-    ),
-    (
-        "Glob",
-        r#"{"pattern":"*.rs","include_ignord":true}"#,
-        "Did you mean `include_ignored`?",
-    ),
-    (
-        "Task",
-        r#"{"prompt":"x","promt":"y"}"#,
-        "unknown key `promt`",
-    ),
-];
+const REFUSED: &[(&str, &str, &str)] = &cases! {
+    ("Bash", r#"{"command":["ls","-la"]}"#, "`command` must be a string"),
+    ("Glob", r#"{"pattern":"*.rs","include_ignord":true}"#, "Did you mean `include_ignored`?"),
+    ("Task", r#"{"prompt":"x","promt":"y"}"#, "unknown key `promt`"),
+};
 
 fn decode_arguments(registry: &ToolRegistry, tool: &str, args: &str) -> Result<(), ToolError> {
     registry.find(tool)?.decode_call(args).map(drop)

@@ -90,7 +90,7 @@ fn argument_error(args: &str) -> String {
 #[tokio::test]
 async fn what_is_meant_is_taken() {
     let plain = echo_arguments(json!({"file_path": "a"})).await;
-    for (args, shows) in [
+    for (args, shows) in cases! {
         (json!({"filePath": "a"}), "file_path: \"a\""),
         (json!({"path": "a"}), "file_path: \"a\""),
         (json!({"file-path": "a"}), "file_path: \"a\""),
@@ -101,14 +101,11 @@ async fn what_is_meant_is_taken() {
         (json!({"path": "a", "-n": 7}), "limit: 7"),
         (json!({"path": "a", "share": "0.5"}), "share: Some(0.5)"),
         (json!({"path": "a", "share": 1}), "share: Some(1.0)"),
-        (
-            json!({"path": "a", "replaceAll": "true"}),
-            "replace_all: true",
-        ),
+        (json!({"path": "a", "replaceAll": "true"}), "replace_all: true"),
         (json!({"path": "a", "order": "by_time"}), "order: ByTime"),
         (json!({"path": "a", "words": ["b"]}), "words: [\"b\"]"),
         (json!({"path": "12"}), "file_path: \"12\""),
-    ] {
+    } {
         let shown = echo_arguments(args.clone()).await;
         assert_contains!(shown, shows; "{args}");
     }
@@ -118,15 +115,9 @@ async fn what_is_meant_is_taken() {
 
 #[test]
 fn a_value_of_another_kind_is_refused_with_what_it_must_be() {
-    for (args, words) in [
-        (
-            json!({"file_path": 5}),
-            "`file_path` must be a string, not a number 5.",
-        ),
-        (
-            json!({"file_path": ["a"]}),
-            "`file_path` must be a string, not an array [\"a\"].",
-        ),
+    for (args, words) in cases! {
+        (json!({"file_path": 5}), "`file_path` must be a string, not a number 5."),
+        (json!({"file_path": ["a"]}), "`file_path` must be a string, not an array [\"a\"]."),
         (
             json!({"path": "a", "offset": "many"}),
             "`offset` must be an integer, not a string \"many\".",
@@ -135,48 +126,24 @@ fn a_value_of_another_kind_is_refused_with_what_it_must_be() {
             json!({"path": "a", "offset": "12.0"}),
             "`offset` must be an integer, not a string \"12.0\".",
         ),
-        (
-            json!({"path": "a", "offset": 1.5}),
-            "`offset` must be an integer, not a number 1.5.",
-        ),
-        (
-            json!({"path": "a", "offset": true}),
-            "`offset` must be an integer, not a boolean true.",
-        ),
-        (
-            json!({"path": "a", "limit": -1}),
-            "`limit` must be 0 or more, not -1.",
-        ),
-        (
-            json!({"path": "a", "share": "nan"}),
-            "`share` must be a number, not a string \"nan\".",
-        ),
+        (json!({"path": "a", "offset": 1.5}), "`offset` must be an integer, not a number 1.5."),
+        (json!({"path": "a", "offset": true}), "`offset` must be an integer, not a boolean true."),
+        (json!({"path": "a", "limit": -1}), "`limit` must be 0 or more, not -1."),
+        (json!({"path": "a", "share": "nan"}), "`share` must be a number, not a string \"nan\"."),
         (
             json!({"path": "a", "replace_all": 1}),
             "`replace_all` must be true or false, not a number 1.",
         ),
-        (
-            json!({"path": "a", "replace_all": "yes"}),
-            "`replace_all` must be true or false",
-        ),
+        (json!({"path": "a", "replace_all": "yes"}), "`replace_all` must be true or false"),
         (
             json!({"path": "a", "order": 1}),
             "`order` must be one of \"by_name\", \"by_time\", not a number 1.",
         ),
-        (
-            json!({"path": "a", "order": "size"}),
-            "`order`: unknown variant `size`",
-        ),
-        (
-            json!({"path": "a", "words": 7}),
-            "`words` must be an array, not a number 7.",
-        ),
+        (json!({"path": "a", "order": "size"}), "`order`: unknown variant `size`"),
+        (json!({"path": "a", "words": 7}), "`words` must be an array, not a number 7."),
         (json!({"path": "a", "words": ["b", 3]}), "`words[1]`"),
-        (
-            json!({"path": {"a": 1}}),
-            "`file_path` must be a string, not an object",
-        ),
-    ] {
+        (json!({"path": {"a": 1}}), "`file_path` must be a string, not an object"),
+    } {
         let said = argument_error(&args.to_string());
         assert_starts_with!(said, "Echo: "; "{args}");
         assert_contains!(said, words; "{args}");
@@ -273,18 +240,15 @@ fn an_unknown_tool_is_answered_with_what_was_meant() {
 #[test]
 fn refusals_of_real_tools_read_well() {
     let whole = all_tools();
-    let cases = [
+    let cases = cases! {
         ("Read", r#"{"file_pth":"a"}"#),
         ("Read", r#"{"file_path":"a","offset":"last"}"#),
-        (
-            "Write",
-            r#"{"file_path":"a","content":"x","overwrite":true}"#,
-        ),
+        ("Write", r#"{"file_path":"a","content":"x","overwrite":true}"#),
         ("Bash", r#"{"cmd":"ls","timeout":-1}"#),
         ("KillShell", r#"{"shell_id":"sh_1","signal":"SIGSTOP"}"#),
         ("SqliteQuery", r#"{"db":"a","params":5}"#),
         ("Task", "[]"),
-    ];
+    };
     let said: Vec<String> = cases
         .iter()
         .map(|(tool, args)| {
@@ -304,28 +268,16 @@ fn refusals_of_real_tools_read_well() {
 #[test]
 fn a_title_says_what_a_call_would_do_and_is_never_json() {
     let whole = all_tools();
-    let cases = [
-        (
-            "run_command",
-            json!({ "command": "ls", "args": ["-l"] }),
-            "Run `ls -l`",
-        ),
-        (
-            "Read",
-            json!({ "file_path": "/work/src/main.rs" }),
-            "Read src/main.rs",
-        ),
+    let cases = cases! {
+        ("run_command", json!({ "command": "ls", "args": ["-l"] }), "Run `ls -l`"),
+        ("Read", json!({ "file_path": "/work/src/main.rs" }), "Read src/main.rs"),
         ("list_files", json!({}), "List the files in ."),
         (
             "SqliteQuery",
             json!({ "database_path": "a.db", "query": "SELECT 1" }),
             "Query a.db: `SELECT 1`",
         ),
-        (
-            "ApplyPatch",
-            json!({ "patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n" }),
-            "Edit x",
-        ),
+        ("ApplyPatch", json!({ "patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n" }), "Edit x"),
         ("ApplyPatch", json!({ "patch": "nothing" }), "Apply a patch"),
         (
             "Task",
@@ -340,7 +292,7 @@ fn a_title_says_what_a_call_would_do_and_is_never_json() {
         ),
         ("Edit", json!({ "edits": [{}] }), "Call Edit"),
         ("Bash", json!(null), "Call Bash"),
-    ];
+    };
     for (tool, args, wanted) in cases {
         let title = whole
             .registry

@@ -285,17 +285,11 @@ async fn a_call_that_is_dropped_releases_its_terminal() {
 async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
     let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
     let _turn = bench.attach(&fake, client_capabilities(false, false, true));
-    let refusals = [
-        (
-            Error::invalid_params().data("no terminals today"),
-            "no terminals today",
-        ),
+    let refusals = cases! {
+        (Error::invalid_params().data("no terminals today"), "no terminals today"),
         (Error::method_not_found(), "no such thing"),
-        (
-            resource_missing("such a session".to_owned()),
-            "no such thing",
-        ),
-    ];
+        (resource_missing("such a session".to_owned()), "no such thing"),
+    };
     for (n, (error, said)) in refusals.into_iter().enumerate() {
         fake.fail("terminal/create", ClientFault::Error(error));
         let reply = bench

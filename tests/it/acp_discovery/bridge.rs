@@ -102,21 +102,12 @@ async fn a_call_reaches_the_editor_with_its_session_arguments_and_request() {
 #[tokio::test]
 async fn arguments_that_do_not_fit_reach_no_editor() {
     let it = attach_editor("search", EditorReply::This(json!("found"))).await;
-    for (args, words) in [
+    for (args, words) in cases! {
         (json!({}), "ide_find: missing key `symbol`."),
-        (
-            json!({"symbol": 7}),
-            "`symbol`: want string, but got number",
-        ),
-        (
-            json!({"symbol": "a", "sybmol": "b"}),
-            "unknown key `sybmol`",
-        ),
-        (
-            json!(["a"]),
-            "the arguments must be a JSON object, not an array",
-        ),
-    ] {
+        (json!({"symbol": 7}), "`symbol`: want string, but got number"),
+        (json!({"symbol": "a", "sybmol": "b"}), "unknown key `sybmol`"),
+        (json!(["a"]), "the arguments must be a JSON object, not an array"),
+    } {
         let (code, said) = error_parts(it.desk.call("ide_find", args.clone()).await);
         assert_eq!(code, ErrorCode::InvalidArgs);
         assert_contains!(said, words; "{args}");
@@ -234,17 +225,13 @@ async fn a_tool_that_wants_permission_is_asked_about_whatever_the_owner_asks_abo
 
 #[tokio::test]
 async fn an_editors_error_is_told_in_its_words_with_a_code() {
-    for (error, code, words) in [
+    for (error, code, words) in cases! {
         (
             Error::new(-32_000, "The index is not ready.").data(json!("try later")),
             ErrorCode::Io,
             "ide_find failed in Pad one: The index is not ready. (try later).",
         ),
-        (
-            Error::new(-32_000, "No.").data(json!({"why": 1})),
-            ErrorCode::Io,
-            "No. ({\"why\":1}).",
-        ),
+        (Error::new(-32_000, "No.").data(json!({"why": 1})), ErrorCode::Io, "No. ({\"why\":1})."),
         (
             Error::method_not_found(),
             ErrorCode::UnknownTool,
@@ -256,12 +243,8 @@ async fn an_editors_error_is_told_in_its_words_with_a_code() {
             "(no such symbol).",
         ),
         (Error::new(-32_002, "Gone"), ErrorCode::NotFound, "Gone."),
-        (
-            Error::request_cancelled(),
-            ErrorCode::Cancelled,
-            "cancelled",
-        ),
-    ] {
+        (Error::request_cancelled(), ErrorCode::Cancelled, "cancelled"),
+    } {
         let it = attach_editor("search", EditorReply::Fails(error)).await;
         let (stable, said) = error_parts(it.call().await);
         assert_eq!(stable, code, "{said}");

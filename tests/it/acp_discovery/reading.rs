@@ -92,57 +92,24 @@ fn a_bad_descriptor_is_told_and_takes_no_other_with_it() {
         bad.as_object_mut().expect("an object").remove(key);
         bad
     };
-    for (bad, words) in [
+    for (bad, words) in cases! {
         (json!(7), "tools[1]: it is not an object"),
         (without("name"), "tools[1]: `name` is missing"),
-        (
-            without("description"),
-            "tools[1] \"bad\": `description` is missing",
-        ),
+        (without("description"), "tools[1] \"bad\": `description` is missing"),
         (without("parameters"), "`parameters` is missing"),
         (with("name", json!("")), "`name` must be 1 to 64 characters"),
-        (
-            with("name", json!("a b")),
-            "`name` must be 1 to 64 characters",
-        ),
-        (
-            with("name", json!("é")),
-            "`name` must be 1 to 64 characters",
-        ),
-        (
-            with("name", json!("x".repeat(65))),
-            "`name` must be 1 to 64 characters",
-        ),
+        (with("name", json!("a b")), "`name` must be 1 to 64 characters"),
+        (with("name", json!("é")), "`name` must be 1 to 64 characters"),
+        (with("name", json!("x".repeat(65))), "`name` must be 1 to 64 characters"),
         (with("name", json!(["a"])), "`name` must be a string"),
-        (
-            with("description", json!(null)),
-            "`description` must be a string",
-        ),
-        (
-            with("parameters", json!([])),
-            "must be the JSON schema of an object",
-        ),
-        (
-            with("parameters", json!(true)),
-            "must be the JSON schema of an object",
-        ),
-        (
-            with("parameters", json!({"type": "string"})),
-            "must be the JSON schema of an object",
-        ),
-        (
-            with("requires_permission", json!("no")),
-            "`requires_permission` must be true or false",
-        ),
-        (
-            with("categories", json!("python")),
-            "`categories` must be a list of words",
-        ),
-        (
-            with("description", json!("x".repeat(70_000))),
-            "a descriptor has 65536 at most",
-        ),
-    ] {
+        (with("description", json!(null)), "`description` must be a string"),
+        (with("parameters", json!([])), "must be the JSON schema of an object"),
+        (with("parameters", json!(true)), "must be the JSON schema of an object"),
+        (with("parameters", json!({"type": "string"})), "must be the JSON schema of an object"),
+        (with("requires_permission", json!("no")), "`requires_permission` must be true or false"),
+        (with("categories", json!("python")), "`categories` must be a list of words"),
+        (with("description", json!("x".repeat(70_000))), "a descriptor has 65536 at most"),
+    } {
         let catalog = read_catalog(&json!([
             tool_description("first", "read"),
             bad,

@@ -141,31 +141,15 @@ async fn the_third_tier_is_this_machine_and_the_editor_gets_no_call() {
 #[tokio::test]
 async fn an_editor_is_asked_where_it_announced_it_or_the_owner_says_so() {
     let setup = DeviceTools::new();
-    for (capabilities, discover, asked) in [
+    for (capabilities, discover, asked) in cases! {
         (discovery_capability(), DiscoveryMode::Announced, true),
-        (
-            json!({"_meta": {"punie.discoverTools": true}}),
-            DiscoveryMode::Announced,
-            true,
-        ),
-        (
-            json!({"_meta": {"punie": {"discoverTools": "yes"}}}),
-            DiscoveryMode::Announced,
-            false,
-        ),
-        (
-            json!({"_meta": {"punie": {"discoverTools": false}}}),
-            DiscoveryMode::Announced,
-            false,
-        ),
-        (
-            json!({"_meta": {"punie": 1}}),
-            DiscoveryMode::Announced,
-            false,
-        ),
+        (json!({"_meta": {"punie.discoverTools": true}}), DiscoveryMode::Announced, true),
+        (json!({"_meta": {"punie": {"discoverTools": "yes"}}}), DiscoveryMode::Announced, false),
+        (json!({"_meta": {"punie": {"discoverTools": false}}}), DiscoveryMode::Announced, false),
+        (json!({"_meta": {"punie": 1}}), DiscoveryMode::Announced, false),
         (json!({}), DiscoveryMode::Always, true),
         (discovery_capability(), DiscoveryMode::Never, false),
-    ] {
+    } {
         let settings = EditorSettings {
             discover,
             ..EditorSettings::default()

@@ -374,51 +374,19 @@ fn find_violations(path: &str, text: &str) -> Vec<String> {
 
 #[test]
 fn a_forbidden_import_is_found_however_it_is_written() {
-    for (path, text, used) in [
+    for (path, text, used) in cases! {
         ("service/x.rs", "use crate::runner::Stop;", "runner::Stop"),
-        (
-            "service/x.rs",
-            "use crate::{ids::RequestId, config::{Unit, State}};",
-            "config::Unit",
-        ),
-        (
-            "service/x.rs",
-            "fn f() { let x = crate::cli::main(); }",
-            "cli::main",
-        ),
-        (
-            "service/system/x.rs",
-            "use super::super::super::request::Meta;",
-            "request::Meta",
-        ),
-        (
-            "config/mod.rs",
-            "use super::mcp::Workspace;",
-            "mcp::Workspace",
-        ),
-        (
-            "handlers/file/read.rs",
-            "use crate::shell::ShellDeps;",
-            "shell::ShellDeps",
-        ),
+        ("service/x.rs", "use crate::{ids::RequestId, config::{Unit, State}};", "config::Unit"),
+        ("service/x.rs", "fn f() { let x = crate::cli::main(); }", "cli::main"),
+        ("service/system/x.rs", "use super::super::super::request::Meta;", "request::Meta"),
+        ("config/mod.rs", "use super::mcp::Workspace;", "mcp::Workspace"),
+        ("handlers/file/read.rs", "use crate::shell::ShellDeps;", "shell::ShellDeps"),
         ("handlers/file/read.rs", "use super::super::shell;", "shell"),
-        (
-            "config/toml_document.rs",
-            "use super::value::Value;",
-            "config::value::Value",
-        ),
+        ("config/toml_document.rs", "use super::value::Value;", "config::value::Value"),
         ("config/x.rs", "pub use crate::mcp as h;", "mcp"),
-        (
-            "config/x.rs",
-            "use punie_policy::PolicyRules;",
-            "policy::PolicyRules",
-        ),
-        (
-            "config/x.rs",
-            "mod tests { use crate::mcp::Workspace; }",
-            "mcp::Workspace",
-        ),
-    ] {
+        ("config/x.rs", "use punie_policy::PolicyRules;", "policy::PolicyRules"),
+        ("config/x.rs", "mod tests { use crate::mcp::Workspace; }", "mcp::Workspace"),
+    } {
         let found = find_violations(path, text);
         assert!(
             found
@@ -436,11 +404,8 @@ fn a_forbidden_import_is_found_however_it_is_written() {
 
 #[test]
 fn what_the_table_allows_is_left_alone() {
-    for (path, text) in [
-        (
-            "service/x.rs",
-            "use crate::service::{Home, Lock}; use punie_core::ids::RequestId;",
-        ),
+    for (path, text) in cases! {
+        ("service/x.rs", "use crate::service::{Home, Lock}; use punie_core::ids::RequestId;"),
         (
             "service/system/x.rs",
             "use super::super::workspace; use super::kill; use crate::service::Answer;",
@@ -453,16 +418,13 @@ fn what_the_table_allows_is_left_alone() {
             "service/x.rs",
             "#[cfg(test)]\nmod tests {\n use crate::runner::Stop; const C: char = '}';\n}",
         ),
-        (
-            "handlers/mod.rs",
-            "pub mod file; use crate::file::FileDeps;",
-        ),
+        ("handlers/mod.rs", "pub mod file; use crate::file::FileDeps;"),
         (
             "handlers/file/read.rs",
             "use super::super::file::FileDeps; pub(crate) fn f<'a>(x: &'a str) {}",
         ),
         ("cli/x.rs", "use crate::runner::Stop; use crate::service;"),
-    ] {
+    } {
         assert_none(path, &find_violations(path, text));
     }
 }

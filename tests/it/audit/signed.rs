@@ -176,28 +176,22 @@ async fn h97_everything_that_is_signed_is_part_of_it() {
         }),
         ..SignedOrder::bash(setup, EFFECT)
     };
-    let changes: [(&str, Change); 11] = [
+    let changes: [(&str, Change); 11] = cases! {
         ("id", |order| order.id = RequestId::new()),
         ("tool", |order| order.tool = "run_command"),
-        ("args", |order| {
-            order.args = json!({ "command": "echo RAN >> effects" }).to_string();
-        }),
+        ("args", |order| { order.args = json!({ "command": "echo RAN >> effects" }).to_string(); }),
         ("spaces in args", |order| order.args.push(' ')),
         ("issued", |order| order.issued_at_ms += 1),
-        ("deadline", |order| {
-            order.deadline_ms = order.deadline_ms.map(|at| at + 1);
-        }),
+        ("deadline", |order| { order.deadline_ms = order.deadline_ms.map(|at| at + 1); }),
         ("conversation", |order| order.conversation = Some("other")),
         ("agent", |order| order.agent_type = None),
         ("no session", |order| order.session = None),
-        ("client", |order| {
-            order.session.as_mut().expect("a session").client = "B".into();
-        }),
+        ("client", |order| { order.session.as_mut().expect("a session").client = "B".into(); }),
         ("folders", |order| {
             let session = order.session.as_mut().expect("a session");
             session.folders.push("/".into());
         }),
-    ];
+    };
     for (what, change) in changes {
         let mut order = whole(&setup);
         let signature = order.sign(&KEY);

@@ -489,7 +489,7 @@ fn spoil_files(user: &CliUser, home: &Home) {
         "home/config.toml",
         "[trash]\nmax_mb = 0\n[limits]\nleast_free_mb = 1000000\n",
     );
-    for (file, text) in [
+    for (file, text) in cases! {
         ("home/policy.toml", "nonsense ="),
         ("home/skills/bad/SKILL.md", "---\nname: [\n---\n"),
         ("home/agents/bad/AGENT.md", "---\nname: [\n---\n"),
@@ -497,11 +497,8 @@ fn spoil_files(user: &CliUser, home: &Home) {
         ("home/state/mounts/left/key", "secret"),
         ("home/.device.json.0123456789abcdef.tmp", "half"),
         ("home/secrets/sealed.json", "not sealed"),
-        (
-            "bin/systemctl",
-            "#!/bin/sh\ntest $2 = show || { echo failed; exit 3; }\n",
-        ),
-    ] {
+        ("bin/systemctl", "#!/bin/sh\ntest $2 = show || { echo failed; exit 3; }\n"),
+    } {
         user.write(file, text);
     }
     let service = service_name(ServiceManager::Systemd, home.root_dir(), false);

@@ -299,18 +299,15 @@ async fn the_home_of_another_runner_in_a_workspace_is_hidden() {
     let home = make_other_home(&user, "work/sub/be").await;
     user.write("work/sub/be/agents.txt", "the-key");
     let list = format!("{{\"path\":{:?},\"recursive\":true}}", user.text("work"));
-    for (args, code) in [
+    for (args, code) in cases! {
         (vec!["Read", "file_path=sub/be/tokens/127.0.0.1_1/admin"], 1),
-        (
-            vec!["Write", "file_path=sub/be/policy.toml", "content=x"],
-            1,
-        ),
+        (vec!["Write", "file_path=sub/be/policy.toml", "content=x"], 1),
         (vec!["Grep", "pattern=the.key"], 0),
         (vec!["Grep", "pattern=the.key", "path=sub/be/agents.txt"], 1),
         (vec!["Glob", "pattern=**/adm*"], 0),
         (vec!["list_files", &list], 0),
         (vec!["Bash", "--", "cat sub/be/tokens/*/a* || true"], 0),
-    ] {
+    } {
         let said = user.types(&[&["call"], &args[..]].concat()).await;
         let is_shown = said.out.contains("the-key") || code == 0 && said.out.contains("admin");
         assert!(!is_shown && said.code == code, "{args:?}: {said:?}");

@@ -59,19 +59,13 @@ async fn dev_is_found_by_its_home_and_arguments_need_no_json() {
     user.write("work/notes.md", "one\ntwo\nthree\n");
     let dev = user.serves(&["dev", "--json"]).await;
     for verb in ["send", "call"] {
-        for (args, words) in [
-            (
-                &["Bash", "--", "printf", "%s;", "a b", "c'd"][..],
-                "a b;c'd;",
-            ),
-            (
-                &["Bash", "timeout=5000", "--", "cat notes.md | tail -n 1"],
-                "three",
-            ),
+        for (args, words) in cases! {
+            (&["Bash", "--", "printf", "%s;", "a b", "c'd"][..], "a b;c'd;"),
+            (&["Bash", "timeout=5000", "--", "cat notes.md | tail -n 1"], "three"),
             (&["Glob", "pattern=*.md"], "notes.md"),
             (&["Read", "notes.md", "limit=1"], "\tone"),
             (&["Read", r#"{"file_path":"notes.md"}"#], "\ttwo"),
-        ] {
+        } {
             let said = user.types(&[&[verb], args].concat()).await.done();
             assert_contains!(said.out, words; "{args:?}");
         }

@@ -39,15 +39,11 @@ async fn a_sentence_is_wrapped_between_words_on_a_terminal_only() {
 #[tokio::test]
 async fn with_json_an_error_is_an_object_on_stderr() {
     let user = CliUser::new();
-    for (args, code, name) in [
+    for (args, code, name) in cases! {
         (&["--json", "history", "no-such-id"][..], 1, "failed"),
         (&["status", "--json", "--frob"], 2, "usage"),
-        (
-            &["--json", "--backend-url", "ftp://x", "cancel", "x"],
-            78,
-            "config",
-        ),
-    ] {
+        (&["--json", "--backend-url", "ftp://x", "cancel", "x"], 78, "config"),
+    } {
         let said = user.types(args).await;
         let last = said.err.lines().last().expect("an error");
         let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{said:?}"));

@@ -44,51 +44,23 @@ fn a_file_that_is_not_toml_is_refused_with_its_line() {
 
 #[test]
 fn an_unknown_key_is_refused_with_the_nearest_known_one() {
-    for (text, line, words) in [
-        (
-            "[limits]\nread = 1",
-            2,
-            "no key limits.read. Did you mean limits.reads?",
-        ),
-        (
-            "[limits]\n\nlease_m = 1",
-            3,
-            "Did you mean limits.lease_ms?",
-        ),
-        (
-            "[backend]\nhold_ms = 1",
-            2,
-            "Did you mean backend.poll.hold_ms?",
-        ),
-        (
-            "[backend.pol]\nhold_ms = 1",
-            1,
-            "no table backend.pol. Did you mean backend.poll?",
-        ),
-        (
-            "[limit]\nreads = 1",
-            1,
-            "no table limit. Did you mean limits?",
-        ),
+    for (text, line, words) in cases! {
+        ("[limits]\nread = 1", 2, "no key limits.read. Did you mean limits.reads?"),
+        ("[limits]\n\nlease_m = 1", 3, "Did you mean limits.lease_ms?"),
+        ("[backend]\nhold_ms = 1", 2, "Did you mean backend.poll.hold_ms?"),
+        ("[backend.pol]\nhold_ms = 1", 1, "no table backend.pol. Did you mean backend.poll?"),
+        ("[limit]\nreads = 1", 1, "no table limit. Did you mean limits?"),
         ("[limit]\n", 1, "no table limit. Did you mean limits?"),
         (
             "[themes.x.y]\n",
             1,
             "no table themes. There are: backend, limits, safe_mode, workspaces, tools, policy, questions, sandbox, trash, store, journal, audit, editor, mcp, self_mod, signals, update, log",
         ),
-        (
-            "[log]\ncolour = true",
-            2,
-            "no key log.colour. There are: log.level",
-        ),
+        ("[log]\ncolour = true", 2, "no key log.colour. There are: log.level"),
         ("reads = 1", 1, "Did you mean limits.reads?"),
         ("log = \"info\"", 1, "log is a table: write [log]"),
-        (
-            "[limits.reads]\nx = 1",
-            1,
-            "limits.reads is one value, not a table",
-        ),
-    ] {
+        ("[limits.reads]\nx = 1", 1, "limits.reads is one value, not a table"),
+    } {
         let refused = config_error(text);
         assert_contains!(refused, &format!("config.toml:{line}: "); "{text:?}");
         assert_contains!(refused, words; "{text:?}");
@@ -98,75 +70,39 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
 
 #[test]
 fn a_wrong_value_is_refused_with_what_it_must_be() {
-    for (text, words) in [
-        (
-            "[limits]\nreads = 0",
-            "limits.reads must be a whole number between 1 and 64, not 0",
-        ),
+    for (text, words) in cases! {
+        ("[limits]\nreads = 0", "limits.reads must be a whole number between 1 and 64, not 0"),
         ("[limits]\nreads = -3", "between 1 and 64, not -3"),
         ("[limits]\nreads = 65", "between 1 and 64, not 65"),
         ("[limits]\nreads = \"8\"", "not the text \"8\""),
         ("[limits]\nreads = 8.0", "not 8.0"),
-        (
-            "[limits]\nreads = 99999999999999999999",
-            "not a number beyond all bounds",
-        ),
+        ("[limits]\nreads = 99999999999999999999", "not a number beyond all bounds"),
         (
             "[limits]\nttl_ms = 9223372036854775807",
             "a whole number of milliseconds between 1000 and 86400000",
         ),
-        (
-            "[backend.poll]\njitter = 0.6",
-            "a number between 0.0 and 0.5, not 0.6",
-        ),
+        ("[backend.poll]\njitter = 0.6", "a number between 0.0 and 0.5, not 0.6"),
         ("[backend.poll]\njitter = nan", "not NaN"),
         ("[backend.poll]\njitter = inf", "not inf"),
-        (
-            "[backend.poll]\nactive_ms = 0",
-            "between 10 and 3600000, not 0",
-        ),
+        ("[backend.poll]\nactive_ms = 0", "between 10 and 3600000, not 0"),
         ("[backend.poll]\nhold_ms = true", "not true"),
-        (
-            "[backend]\nallow_insecure_http = 1",
-            "must be true or false, not 1",
-        ),
-        (
-            "[backend]\nkind = \"firebase\"",
-            "It must be \"convex\" or \"websocket\"",
-        ),
+        ("[backend]\nallow_insecure_http = 1", "must be true or false, not 1"),
+        ("[backend]\nkind = \"firebase\"", "It must be \"convex\" or \"websocket\""),
         (
             "[backend]\nurl = \"https://a.example\"\nkind = \"websocket\"",
             "needs an address that begins with wss:",
         ),
-        (
-            "[backend]\nurl = \"wss://a.example\"",
-            "or kind = \"websocket\"",
-        ),
-        (
-            "[backend]\nwakeup = true",
-            "must be \"auto\", \"on\" or \"off\"",
-        ),
+        ("[backend]\nurl = \"wss://a.example\"", "or kind = \"websocket\""),
+        ("[backend]\nwakeup = true", "must be \"auto\", \"on\" or \"off\""),
         ("[backend]\nurl = 5", "must be an address in quotes, not 5"),
-        (
-            "[backend]\nurl = \"example.com\"",
-            "backend.url is wrong: the address is not a URL",
-        ),
+        ("[backend]\nurl = \"example.com\"", "backend.url is wrong: the address is not a URL"),
         ("[backend]\nurl = [\"x\"]", "not a list"),
         ("[backend]\nurl = 2020-01-01", "not a time"),
-        (
-            "[log]\nlevel = \"loud\"",
-            "there is no \"loud\". It must be \"off\"",
-        ),
-        (
-            "[workspaces]\npaths = \"~/x\"",
-            "must be a list of paths in quotes, not the text",
-        ),
-        (
-            "[workspaces]\npaths = [1]",
-            "must be a list of paths in quotes",
-        ),
+        ("[log]\nlevel = \"loud\"", "there is no \"loud\". It must be \"off\""),
+        ("[workspaces]\npaths = \"~/x\"", "must be a list of paths in quotes, not the text"),
+        ("[workspaces]\npaths = [1]", "must be a list of paths in quotes"),
         ("[workspaces]\npaths = [\"\"]", "a path in it is empty"),
-    ] {
+    } {
         let refused = config_error(text);
         assert_contains!(refused, "config.toml:2: "; "{text:?}");
         assert_contains!(refused, words; "{text:?}");
@@ -175,29 +111,17 @@ fn a_wrong_value_is_refused_with_what_it_must_be() {
 
 #[test]
 fn values_must_fit_each_other() {
-    for (text, line, words) in [
-        (
-            "[limits]\nlease_ms = 90000\nlease_renew_ms = 50000",
-            3,
-            "at most half",
-        ),
+    for (text, line, words) in cases! {
+        ("[limits]\nlease_ms = 90000\nlease_renew_ms = 50000", 3, "at most half"),
         ("[limits]\nlease_ms = 30000", 2, "at most half"),
-        (
-            "[backend.poll]\nerror_cap_ms = 500",
-            2,
-            "error_base_ms must not be more",
-        ),
+        ("[backend.poll]\nerror_cap_ms = 500", 2, "error_base_ms must not be more"),
         (
             "[backend.poll]\nfunction_error_min_ms = 400000",
             2,
             "function_error_min_ms must not be more",
         ),
-        (
-            "[backend.poll]\nrecent_for_ms = 0",
-            2,
-            "active_for_ms must not be more",
-        ),
-    ] {
+        ("[backend.poll]\nrecent_for_ms = 0", 2, "active_for_ms must not be more"),
+    } {
         let refused = config_error(text);
         assert_contains!(refused, &format!("config.toml:{line}: "), words);
     }
@@ -215,12 +139,8 @@ fn the_tables_of_callers_are_read_by_name_and_their_mistakes_are_told() {
     let agent = &config.callers["my v1.2 agent"];
     assert_eq!((agent.rate, &agent.tools), (60, &None));
     assert_eq!(agent.profile.as_str(), "coding");
-    for (text, line, words) in [
-        (
-            "[callers.ci]\ntool = [\"Read\"]",
-            2,
-            "Did you mean callers.NAME.tools?",
-        ),
+    for (text, line, words) in cases! {
+        ("[callers.ci]\ntool = [\"Read\"]", 2, "Did you mean callers.NAME.tools?"),
         ("[callers.ci]\nrate = -1", 2, "callers.ci.rate must be"),
         ("[callers.ci]", 1, "has no key"),
         ("[callers.my.agent]\nrate = 1", 1, "[callers.my] has no key"),
@@ -235,7 +155,7 @@ fn the_tables_of_callers_are_read_by_name_and_their_mistakes_are_told() {
             3,
             "lies in another of them",
         ),
-    ] {
+    } {
         let refused = config_error(text);
         assert_contains!(refused, &format!("config.toml:{line}: "), words);
     }

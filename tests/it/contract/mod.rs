@@ -19,20 +19,17 @@ use stage::{ContractFixture, HostedDeployment};
 const PRELUDE: &str = include_str!("../../contract/prelude.json");
 
 /// Every file of cases, by name.
-const FILES: &[(&str, &str)] = &[
+const FILES: &[(&str, &str)] = &cases! {
     ("requests", include_str!("../../contract/requests.json")),
     ("poll", include_str!("../../contract/poll.json")),
     ("leases", include_str!("../../contract/leases.json")),
     ("results", include_str!("../../contract/results.json")),
     ("devices", include_str!("../../contract/devices.json")),
     ("catalog", include_str!("../../contract/catalog.json")),
-    (
-        "permissions",
-        include_str!("../../contract/permissions.json"),
-    ),
+    ("permissions", include_str!("../../contract/permissions.json")),
     ("parallel", include_str!("../../contract/parallel.json")),
     ("callers", include_str!("../../contract/callers.json")),
-];
+};
 
 struct ContractCase {
     file: &'static str,

@@ -183,28 +183,18 @@ async fn headers_are_checked_before_the_function_runs() {
     let body = json!({ "path": "events:cancel", "args": cancel_arguments(&server) }).to_string();
     let admin = format!("Convex {}", server.backend.admin_key());
     let acting = format!("{admin}:eyJzdWJqZWN0IjoieCJ9");
-    let cases: [(&str, &str, u16, &str); 10] = [
+    let cases: [(&str, &str, u16, &str); 10] = cases! {
         ("convex-client", "punie-runner-0.1.0", 200, ""),
         ("convex-client", "punie", 400, "InvalidClientVersion"),
         ("authorization", "Convex some-admin-key", 401, "BadAdminKey"),
         ("authorization", &admin, 200, ""),
         ("authorization", &acting, 200, ""),
         ("authorization", "Convex", 400, "InvalidHeaderFailure"),
-        (
-            "authorization",
-            "Bearer opaque-device-token",
-            401,
-            "InvalidAuthHeader",
-        ),
+        ("authorization", "Bearer opaque-device-token", 401, "InvalidAuthHeader"),
         ("authorization", "Bearer e30.e30.e30", 401, "NoAuthProvider"),
-        (
-            "authorization",
-            "Basic dXNlcjpwYXNz",
-            401,
-            "InvalidAuthHeader",
-        ),
+        ("authorization", "Basic dXNlcjpwYXNz", 401, "InvalidAuthHeader"),
         ("convex-request-id", "anything", 200, ""),
-    ];
+    };
     for (name, value, status, code) in cases {
         let (got, reply) = post_body(
             &server,

@@ -42,7 +42,7 @@ async fn a_question_about_an_edit_carries_the_difference() {
                  b.txt\n*** End Patch";
     let unified = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n";
     let whole = json!("one\ntwo\n");
-    let cases = [
+    let cases = cases! {
         (
             "Write",
             json!({ "file_path": "c.txt", "content": "new\n" }),
@@ -77,12 +77,8 @@ async fn a_question_about_an_edit_carries_the_difference() {
                 diff("b.txt", json!("left\n"), ""),
             ],
         ),
-        (
-            "ApplyPatch",
-            json!({ "patch": unified }),
-            vec![diff("a.txt", whole.clone(), "1\ntwo\n")],
-        ),
-    ];
+        ("ApplyPatch", json!({ "patch": unified }), vec![diff("a.txt", whole.clone(), "1\ntwo\n")]),
+    };
     for (tool, args, wanted) in cases {
         let asked = ask_question(&setup, &editor, tool, args.clone()).await;
         assert_eq!(asked["content"], json!(wanted), "{tool} {args}");
@@ -104,22 +100,10 @@ async fn titles_are_sentences() {
     let setup = RunnerFixture::new().await;
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("reject_once"));
     editor.attached(&json!({}), &setup.setting).await;
-    let cases = [
-        (
-            "Bash",
-            json!({ "command": "cargo test" }),
-            "Run `cargo test`",
-        ),
-        (
-            "Write",
-            json!({ "file_path": "src/main.rs", "content": "" }),
-            "Write src/main.rs",
-        ),
-        (
-            "Edit",
-            json!({ "file_path": "a", "old_string": "x", "new_string": "y" }),
-            "Edit a",
-        ),
+    let cases = cases! {
+        ("Bash", json!({ "command": "cargo test" }), "Run `cargo test`"),
+        ("Write", json!({ "file_path": "src/main.rs", "content": "" }), "Write src/main.rs"),
+        ("Edit", json!({ "file_path": "a", "old_string": "x", "new_string": "y" }), "Edit a"),
         (
             "MultiEdit",
             json!({ "file_path": "a", "edits": [{ "old_string": "x", "new_string": "y" }] }),
@@ -130,17 +114,13 @@ async fn titles_are_sentences() {
             json!({ "patch": "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch" }),
             "Edit a",
         ),
-        (
-            "GitCommit",
-            json!({ "message": "Say why", "all": true }),
-            "Commit `Say why`",
-        ),
+        ("GitCommit", json!({ "message": "Say why", "all": true }), "Commit `Say why`"),
         (
             "Task",
             json!({ "tool": "Bash", "args": { "command": "true" } }),
             "Start a task: Run `true`",
         ),
-    ];
+    };
     for (tool, args, wanted) in cases {
         assert_eq!(
             ask_question(&setup, &editor, tool, args).await["title"],

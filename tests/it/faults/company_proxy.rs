@@ -60,19 +60,13 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
     let proxy = ConnectProxy::start().await;
     let behind = ProxiedBackend::the(&proxy, &setup).await;
     let (right, wrong) = (proxy.url(CREDENTIALS), proxy.url("me:swordfish"));
-    for (variables, code) in [
+    for (variables, code) in cases! {
         (vec![], 69),
-        (
-            vec![
-                ("HTTPS_PROXY", right.as_str()),
-                ("NO_PROXY", "elsewhere.test, .localhost"),
-            ],
-            69,
-        ),
+        (vec![("HTTPS_PROXY", right.as_str()), ("NO_PROXY", "elsewhere.test, .localhost")], 69),
         (vec![("HTTP_PROXY", &right)], 69),
         (vec![("HTTPS_PROXY", &wrong)], 69),
         (vec![("ALL_PROXY", "socks5://127.0.0.1:1")], 78),
-    ] {
+    } {
         let ended = behind.once(&setup, &variables).await;
         assert_eq!(ended.code, Some(code), "{variables:?}: {ended:?}");
         assert_lacks!(ended.log, "hunter2", "swordfish");

@@ -92,15 +92,12 @@ const MOST_CALLS_A_MINUTE: usize = 25;
 #[tokio::test]
 async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was_asked_seldom() {
     let redirect = |status: &str| CallFate::say(status, "location: http://portal.test/\r\n", "");
-    let strangers: [(&str, MakeFate); 4] = [
+    let strangers: [(&str, MakeFate); 4] = cases! {
         ("a login page", Arc::new(|| login_page("200 OK"))),
         ("a redirect", Arc::new(move || redirect("302 Found"))),
-        (
-            "a redirect with its body",
-            Arc::new(move || redirect("307 Temporary Redirect")),
-        ),
+        ("a redirect with its body", Arc::new(move || redirect("307 Temporary Redirect"))),
         ("nothing", Arc::new(|| CallFate::Unheard)),
-    ];
+    };
     let step = Duration::from_millis(250);
     for (who, fate) in strangers {
         let setup = RunnerFixture::with_unheld_polls("").await;

@@ -103,17 +103,9 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
     let roots = setup.setting.logs.join("roots.pem");
     std::fs::write(&roots, ours.pem()).expect("written");
     let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
-    for (what, bad, reason) in [
-        (
-            "expired",
-            make_certificate("127.0.0.1", true, Some(&ours)),
-            "expired",
-        ),
-        (
-            "self-signed",
-            make_certificate("127.0.0.1", false, None),
-            "UnknownIssuer",
-        ),
+    for (what, bad, reason) in cases! {
+        ("expired", make_certificate("127.0.0.1", true, Some(&ours)), "expired"),
+        ("self-signed", make_certificate("127.0.0.1", false, None), "UnknownIssuer"),
         (
             "of another authority",
             make_certificate("127.0.0.1", false, Some(&make_authority("theirs"))),
@@ -124,7 +116,7 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
             make_certificate("elsewhere.test", false, Some(&ours)),
             "elsewhere.test",
         ),
-    ] {
+    } {
         let asked = setup.faults.calls("events:listForDevice");
         let (url, _serving) = start_tls_gate(&setup.setting.url, bad).await;
         let ended = run_once(&setup, &url, &roots).await;

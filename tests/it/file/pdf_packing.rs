@@ -118,18 +118,12 @@ async fn what_is_packed_in_a_document_and_is_no_text_keeps_nobody_from_reading_i
 async fn a_document_packed_twice_as_programs_do_it_is_read() {
     let bench = Bench::new();
     let text = deflate_bytes(b"BT /F1 12 Tf 10 10 Td (Good morning) Tj ET");
-    for (filters, data) in [
-        (
-            "/Filter [ /ASCII85Decode /FlateDecode ]",
-            encode_base85(&text),
-        ),
+    for (filters, data) in cases! {
+        ("/Filter [ /ASCII85Decode /FlateDecode ]", encode_base85(&text)),
         ("/Filter [/ASCIIHexDecode /FlateDecode]", encode_hex(&text)),
         ("/Filter [/FlateDecode /FlateDecode]", deflate_bytes(&text)),
-        (
-            "/Filter [/RunLengthDecode /FlateDecode]",
-            encode_runs(&text),
-        ),
-    ] {
+        ("/Filter [/RunLengthDecode /FlateDecode]", encode_runs(&text)),
+    } {
         let file = pdf_stream("/Type /EmbeddedFile", b"attached");
         let more = [
             file,

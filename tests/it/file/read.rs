@@ -179,19 +179,13 @@ async fn a_missing_file_comes_with_what_may_be_meant() {
     let main = bench.put("src/main.rs", "fn main() {}\n");
     let deep = bench.put("crates/core/src/engine.rs", "\n");
     symlink("nowhere", bench.root.join("broken")).unwrap();
-    for (path, expect) in [
+    for (path, expect) in cases! {
         ("src/mian.rs", format!("Did you mean {}?", main.display())),
         ("scr/main.rs", main.display().to_string()),
         ("src/engine.rs", deep.display().to_string()),
-        (
-            "src/none/at/all",
-            format!("that exists is {}.", bench.root.join("src").display()),
-        ),
-        (
-            "broken",
-            "is a link to nowhere, which does not exist".to_owned(),
-        ),
-    ] {
+        ("src/none/at/all", format!("that exists is {}.", bench.root.join("src").display())),
+        ("broken", "is a link to nowhere, which does not exist".to_owned()),
+    } {
         let error = bench.refused("Read", json!({"file_path": path})).await;
         assert_error!(error, NotFound: &expect; "{path}");
     }

@@ -1,9 +1,14 @@
-//! Assertions about texts and errors. A failure shows what was expected, and the whole text that came. What follows a
-//! semicolon names the case: `assert_contains!(answer, words; "{tool}")`.
+//! Tables of cases, and assertions about texts and errors. A failure shows what was expected, and the whole text that
+//! came. What follows a semicolon names the case: `assert_contains!(answer, words; "{tool}")`.
 
 use std::fmt::Arguments;
 
 use punie_tool::{ErrorCode, ToolError};
+
+/// An array of cases. Between braces, rustfmt leaves each case on its line.
+macro_rules! cases {
+    ($($case:expr),+ $(,)?) => { [$($case),+] };
+}
 
 /// Fails unless the text contains each of these.
 macro_rules! assert_contains {

@@ -65,17 +65,14 @@ async fn a_process_reads_the_limits_of_one_that_it_names_and_sets_none() {
 async fn what_stays_refused_to_a_program_is_told_with_what_to_do_instead() {
     let setup = HostileFixture::new();
     let priority = "`nice`, `ionice`, `chrt` or `prlimit` before the command";
-    for (command, words) in [
+    for (command, words) in cases! {
         ("renice -n 19 -p $$", priority),
         ("ionice -c 3 -p $$", priority),
         ("chrt -i -p 0 $$", priority),
         ("prlimit --pid $$ --nofile=64", priority),
-        (
-            "python3 -c 'import os; os.setpriority(os.PRIO_PROCESS, os.getpid(), 19)'",
-            priority,
-        ),
+        ("python3 -c 'import os; os.setpriority(os.PRIO_PROCESS, os.getpid(), 19)'", priority),
         ("echo x > f; chmod u+s f", "set-ID bits"),
-    ] {
+    } {
         let text = setup.bash(command).await;
         let last = text.lines().last().unwrap_or_default();
         assert_contains!(last, words; "{command}: {text}");

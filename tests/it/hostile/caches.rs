@@ -60,7 +60,7 @@ fn disk_usage(folder: &Path) -> u64 {
 async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_commands_write() {
     let setup = HostileFixture::new();
     let user = setup.path("user");
-    for (path, text) in [
+    for (path, text) in cases! {
         (".cargo/registry/index", "index"),
         (".cargo/credentials.toml", "token"),
         (".cargo/config.toml", "[net]"),
@@ -69,11 +69,8 @@ async fn a_cache_shows_what_the_users_has_without_credentials_and_takes_what_com
         (".m2/settings.xml", "a company's password"),
         (".npm/_cacache/x", "cached"),
         (".npm/_logs/x", "log"),
-        (
-            ".gitconfig",
-            "[user]\n\tname = A Person\n[credential]\n\thelper = store --file x\n",
-        ),
-    ] {
+        (".gitconfig", "[user]\n\tname = A Person\n[credential]\n\thelper = store --file x\n"),
+    } {
         write_file(&user.join(path), text);
     }
     let text = setup

@@ -17,17 +17,11 @@ async fn leads_out(bench: &Bench, path: &str) {
     let updated =
         format!("*** Begin Patch\n*** Update File: {path}\n@@\n-secret\n+x\n*** End Patch");
     let added = format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch");
-    for (tool, args) in [
+    for (tool, args) in cases! {
         ("Read", json!({"file_path": path})),
         ("Write", json!({"file_path": path, "content": "x"})),
-        (
-            "Edit",
-            json!({"file_path": path, "old_string": "secret", "new_string": "x"}),
-        ),
-        (
-            "Edit",
-            json!({"file_path": path, "old_string": "", "new_string": "x"}),
-        ),
+        ("Edit", json!({"file_path": path, "old_string": "secret", "new_string": "x"})),
+        ("Edit", json!({"file_path": path, "old_string": "", "new_string": "x"})),
         (
             "MultiEdit",
             json!({"file_path": path, "edits": [{"old_string": "secret", "new_string": "x"}]}),
@@ -37,7 +31,7 @@ async fn leads_out(bench: &Bench, path: &str) {
         ("read_file", json!({"path": path})),
         ("write_file", json!({"path": path, "content": "x"})),
         ("list_files", json!({"path": path})),
-    ] {
+    } {
         let error = bench.refused(tool, args).await;
         assert_error!(error, OutsideWorkspace; "{tool} {path}");
         assert_lacks!(error.model_text(), "secret"; "{tool} {path}");

@@ -18,20 +18,14 @@ async fn never_written(bench: &Bench, path: &str) {
     );
     bench.put("plain", "plain\n");
     let before = bench.tree();
-    for (tool, args) in [
+    for (tool, args) in cases! {
         ("Write", json!({"file_path": path, "content": "x"})),
-        (
-            "Edit",
-            json!({"file_path": path, "old_string": "", "new_string": "x"}),
-        ),
-        (
-            "MultiEdit",
-            json!({"file_path": path, "edits": [{"old_string": "", "new_string": "x"}]}),
-        ),
+        ("Edit", json!({"file_path": path, "old_string": "", "new_string": "x"})),
+        ("MultiEdit", json!({"file_path": path, "edits": [{"old_string": "", "new_string": "x"}]})),
         ("ApplyPatch", json!({"patch": added})),
         ("ApplyPatch", json!({"patch": moved})),
         ("write_file", json!({"path": path, "content": "x"})),
-    ] {
+    } {
         let error = bench.refused(tool, args).await;
         assert_error!(error, PolicyDenied: "protected-path"; "{tool} {path:?}");
     }

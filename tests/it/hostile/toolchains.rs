@@ -89,44 +89,26 @@ const SECRETS: &[&str] = &[
 ];
 
 /// Settings with a credential, which commands see without it.
-const SETTINGS: &[(&str, &str)] = &[
+const SETTINGS: &[(&str, &str)] = &cases! {
     (
         ".gitconfig",
         "[user]\n\tname = A Person\n[sendemail]\n\tsmtpPass = {}\n[alias]\n\tx = \"!curl -H {}\"\n[gitlab]\n\tprivate = {}\n",
     ),
     (".config/git/config", "[core]\n\taskPass = echo {}\n"),
-    (
-        ".cargo/config.toml",
-        "[build]\njobs = 7\n[registry]\ntoken = \"{}\"\n[env]\nAPI = \"{}\"\n",
-    ),
+    (".cargo/config.toml", "[build]\njobs = 7\n[registry]\ntoken = \"{}\"\n[env]\nAPI = \"{}\"\n"),
     (".cargo/env", "export PATH=x\nexport API={}\n"),
-    (
-        ".config/mise/config.toml",
-        "[tools]\nnode = \"20\"\n[env]\nAPI = \"{}\"\n",
-    ),
-    (
-        ".cargo/git/db/one/config",
-        "[remote \"origin\"]\n\turl = https://x:{}@example.com/a\n",
-    ),
-    (
-        "go/pkg/mod/cache/vcs/one/config",
-        "[remote \"origin\"]\n\turl = https://{}@example.com/a\n",
-    ),
-];
+    (".config/mise/config.toml", "[tools]\nnode = \"20\"\n[env]\nAPI = \"{}\"\n"),
+    (".cargo/git/db/one/config", "[remote \"origin\"]\n\turl = https://x:{}@example.com/a\n"),
+    ("go/pkg/mod/cache/vcs/one/config", "[remote \"origin\"]\n\turl = https://{}@example.com/a\n"),
+};
 
 /// Files that commands need, although their names or modes look like those of secrets.
-const NEEDED: &[(&str, u32)] = &[
+const NEEDED: &[(&str, u32)] = &cases! {
     (".pyenv/versions/3.12/lib/python3.12/token.py", 0o600),
-    (
-        ".pyenv/versions/3.12/lib/python3.12/site-packages/certifi/cacert.pem",
-        0o600,
-    ),
+    (".pyenv/versions/3.12/lib/python3.12/site-packages/certifi/cacert.pem", 0o600),
     (".pyenv/versions/3.12/openssl/ssl/cert.pem", 0o600),
     (".pyenv/shims/python", 0o700),
-    (
-        ".nvm/versions/node/v20/lib/node_modules/js-tokens/index.js",
-        0o600,
-    ),
+    (".nvm/versions/node/v20/lib/node_modules/js-tokens/index.js", 0o600),
     (".nvm/alias/default", 0o600),
     (".rustup/settings.toml", 0o600),
     (".rustup/toolchains/stable/lib/rustlib/components", 0o600),
@@ -135,14 +117,8 @@ const NEEDED: &[(&str, u32)] = &[
     ("miniconda3/ssl/cacert.pem", 0o600),
     (".sdkman/bin/sdkman-init.sh", 0o600),
     (".sdkman/candidates/java/17/lib/security/cacerts", 0o600),
-    (
-        ".sdkman/candidates/java/17/conf/security/java.security",
-        0o600,
-    ),
-    (
-        ".local/share/uv/python/cpython-3.12/lib/libpython3.12.so",
-        0o600,
-    ),
+    (".sdkman/candidates/java/17/conf/security/java.security", 0o600),
+    (".local/share/uv/python/cpython-3.12/lib/libpython3.12.so", 0o600),
     (".local/share/pipx/venvs/black/pyvenv.cfg", 0o600),
     (".volta/tools/user/platform.json", 0o600),
     (".dotnet/sdk/8/dotnet.dll", 0o600),
@@ -150,7 +126,7 @@ const NEEDED: &[(&str, u32)] = &[
     ("bin/program", 0o700),
     ("bin/module.py", 0o644),
     (".ivy2/local/own/ivy.xml", 0o600),
-];
+};
 
 fn write_file(path: &Path, text: &str, mode: u32) {
     fs::create_dir_all(path.parent().expect("a parent folder")).expect("made");

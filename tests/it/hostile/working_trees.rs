@@ -178,16 +178,13 @@ async fn a_refusal_names_the_repository_that_is_meant_or_all_that_may_be() {
         assert_contains!(text, &line; "{command}");
         assert_lacks!(text, &config("beta"), &config("zeta"));
     }
-    for (command, folder) in [
+    for (command, folder) in cases! {
         ("cd alpha && git remote add up x", "."),
         ("git -C alpha remote add up x | cat", "."),
         ("for r in beta; do git -C $r remote add up x; done", "."),
         ("sh -c 'cd ../beta; exec git remote add up x'", "alpha"),
-        (
-            "GIT_DIR=../beta/.git; cd ../beta; git remote add up x",
-            "alpha",
-        ),
-    ] {
+        ("GIT_DIR=../beta/.git; cd ../beta; git remote add up x", "alpha"),
+    } {
         let args = json!({"command": command, "working_directory": folder});
         let reply = setup.call(args).await.expect("it runs");
         let text = crate::harness::tools::reply_text(&reply).to_owned();

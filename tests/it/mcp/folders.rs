@@ -135,15 +135,12 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
     wait_until("the typed command", || user.path("work/one/typed").exists()).await;
     let asked = json!({"tool": "Bash", "args": {"command": "echo of the task"}});
     one.runs("Task", asked).await;
-    for (tool, args) in [
+    for (tool, args) in cases! {
         ("ShellStatus", json!({"shell_id": "sh_1"})),
         ("KillShell", json!({"shell_id": "sh_1"})),
         ("TaskOutput", json!({"task_id": "sh_1"})),
-        (
-            "TaskOutput",
-            json!({"task_id": "task_1", "wait_ms": 10_000}),
-        ),
-    ] {
+        ("TaskOutput", json!({"task_id": "task_1", "wait_ms": 10_000})),
+    } {
         expect_failure(&two, tool, args.clone()).await;
         one.runs(tool, args).await;
     }

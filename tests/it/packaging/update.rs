@@ -223,14 +223,11 @@ fn a_release_that_is_not_newer_or_does_not_run_is_not_taken() {
     assert_contains!(said, "is the newest release");
     assert_eq!(names_in(&user.path("prefix/bin")), ["punie-runner"]);
 
-    for (program, part) in [
-        (
-            "#!/bin/sh\necho the library is missing >&2\nexit 1\n",
-            "the library is missing",
-        ),
+    for (program, part) in cases! {
+        ("#!/bin/sh\necho the library is missing >&2\nexit 1\n", "the library is missing"),
         ("#!/bin/sh\necho punie-runner 98.0.0\n", "it says 98.0.0"),
         ("not a program", "does not run on this machine"),
-    ] {
+    } {
         let release = TestRelease::of_version(NEWER, program, &[TARGET]);
         user.trust(&release.url, &release.public_key());
         user.refuses(&["update"], part);

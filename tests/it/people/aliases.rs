@@ -31,7 +31,7 @@ fn alias_text(number: u8) -> String {
 
 #[test]
 fn w74_a_name_is_found_in_every_spelling_and_not_within_a_word() {
-    for (name, text, found) in [
+    for (name, text, found) in cases! {
         ("Anna Smith", "ask ANNA SMITH.", "ask @."),
         ("Anna Smith", "Anna\n   Smith's", "@'s"),
         ("Anna Smith", "Anna \nSmith, Anna\u{a0}Smith", "@, @"),
@@ -48,32 +48,20 @@ fn w74_a_name_is_found_in_every_spelling_and_not_within_a_word() {
         ("Groß Max", "GROSS MAX, Groß Max", "@, @"),
         ("Nikos Papas", "ΝΙΚΟΣ, Nikos Papa\u{ad}s", "ΝΙΚΟΣ, @"),
         ("Νίκος Παπάς", "ΝΊΚΟΣ ΠΑΠΆΣ", "@"),
-        (
-            "Иван Петров",
-            "ИВАН ПЕТРОВ и Иван Петрович",
-            "@ и Иван Петрович",
-        ),
+        ("Иван Петров", "ИВАН ПЕТРОВ и Иван Петрович", "@ и Иван Петрович"),
         ("田中太郎", "私は田中太郎です。", "私は@です。"),
         ("김민수", "김민수가 왔다", "@가 왔다"),
         ("สมชาย ใจดี", "คุณสมชาย ใจดีมา", "คุณ@มา"),
         ("יוסי כהן", "שלום יוסי כהן.", "שלום @."),
         ("O'Brien Pat", "O\u{2019}Brien Pat", "@"),
-        (
-            "Anna Smith",
-            r#"{"a":"x\nAnna Smith\tAnna Smith"}"#,
-            r#"{"a":"x\n@\t@"}"#,
-        ),
-        (
-            "Anna Smith",
-            "%20Anna Smith \\u003cAnna Smith",
-            "%20@ \\u003c@",
-        ),
+        ("Anna Smith", r#"{"a":"x\nAnna Smith\tAnna Smith"}"#, r#"{"a":"x\n@\t@"}"#),
+        ("Anna Smith", "%20Anna Smith \\u003cAnna Smith", "%20@ \\u003c@"),
         (
             "Anna Smith",
             "\u{1b}[31mAnna Smith\u{1b}[0m \u{1b}[1;38;5;200mAnna Smith",
             "\u{1b}[31m@\u{1b}[0m \u{1b}[1;38;5;200m@",
         ),
-    ] {
+    } {
         let people = aliases_of_names(&[name]);
         assert_eq!(
             people.replace_people(text),

@@ -52,25 +52,13 @@ async fn w72_one_person_has_one_alias_however_many_identifiers() {
     );
     let other = add_contact(&setup, &["Ben Okoro"]).await;
     assert_lacks!(other["alias"].as_str().expect("a text"), code);
-    for (args, words) in [
-        (
-            &["people", "add", "Ben Okoro", "--mail", "ANNA@x.org"][..],
-            "belongs to another person",
-        ),
+    for (args, words) in cases! {
+        (&["people", "add", "Ben Okoro", "--mail", "ANNA@x.org"][..], "belongs to another person"),
         (&["people", "add", "Al"], "too short"),
-        (
-            &["people", "add", "Cleo Roy", "--phone", "12"],
-            "no phone number",
-        ),
-        (
-            &["people", "add", "Cleo Roy", "--mail", "cleo"],
-            "no mail address",
-        ),
-        (
-            &["people", "remove", "Nobody Here"],
-            "Nobody in the identity map",
-        ),
-    ] {
+        (&["people", "add", "Cleo Roy", "--phone", "12"], "no phone number"),
+        (&["people", "add", "Cleo Roy", "--mail", "cleo"], "no mail address"),
+        (&["people", "remove", "Nobody Here"], "Nobody in the identity map"),
+    } {
         let ended = setup.command(args).await;
         assert_eq!(ended.code, Some(2), "{ended:?}");
         assert_contains!(ended.log, words);

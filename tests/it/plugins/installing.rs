@@ -90,15 +90,12 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
 async fn w63_a_plugin_whose_files_lead_out_is_not_installed() {
     let setup = RunnerFixture::new().await;
     let source = write_source(&setup, "one");
-    for (manifest, words) in [
-        (
-            "command = [\"bash\", \"../server.sh\"]",
-            "leads out of the plugin's folder",
-        ),
+    for (manifest, words) in cases! {
+        ("command = [\"bash\", \"../server.sh\"]", "leads out of the plugin's folder"),
         ("command = [\"./not-there\"]", "is not there"),
         ("paths = 3", "line 1"),
         ("name = \"x\"", "it names no command"),
-    ] {
+    } {
         write_file(&source.join("plugin.toml"), manifest);
         let ended = setup
             .command(&["--json", "plugins", "install", "--yes", file_stem(&source)])

@@ -107,36 +107,18 @@ async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
     }
     let _runner = setup.run();
     let line = |text: &str| json!({ "command": text });
-    let asks: &[(Value, &str)] = &[
+    let asks: &[(Value, &str)] = &cases! {
         (line("PATH=bin:$PATH build"), "which program `build` is"),
-        (
-            line("export \"PATH=bin\"; build"),
-            "which program `build` is",
-        ),
-        (
-            json!({"command": "build x", "env": {"PATH": "bin"}}),
-            "which program `build` is",
-        ),
-        (
-            line("for PATH in bin; do build; done"),
-            "which program `build` is",
-        ),
+        (line("export \"PATH=bin\"; build"), "which program `build` is"),
+        (json!({"command": "build x", "env": {"PATH": "bin"}}), "which program `build` is"),
+        (line("for PATH in bin; do build; done"), "which program `build` is"),
         (line("env -C sub ./build"), "which file `./build` is"),
         (line("env --chdir=sub ./build"), "which file `./build` is"),
-        (
-            line("d=sub; cd \"$d\" && ./build"),
-            "which file `./build` is",
-        ),
-        (
-            line("d=sub; cd \"$d\" && bash run.sh"),
-            "which file `run.sh` is",
-        ),
-        (
-            line("d=sub; cd \"$d\" && bash < run.sh"),
-            "which file `run.sh` is",
-        ),
+        (line("d=sub; cd \"$d\" && ./build"), "which file `./build` is"),
+        (line("d=sub; cd \"$d\" && bash run.sh"), "which file `run.sh` is"),
+        (line("d=sub; cd \"$d\" && bash < run.sh"), "which file `run.sh` is"),
         (line("f=run.sh; bash < \"$f\""), "which file `\"$f\"` is"),
-    ];
+    };
     for (args, words) in asks {
         for _ in 0..2 {
             let id = setup.ask(ToolCall::new("Bash", args).of("c")).await;
@@ -192,18 +174,12 @@ async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
 async fn a_question_says_what_a_yes_is_not_bound_to() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
-    for (line, words) in [
+    for (line, words) in cases! {
         ("cat f | sh", Some("what `sh` runs is read only then")),
-        (
-            "find . -exec sh {} ';'",
-            Some("what `sh {}` runs is read only then"),
-        ),
-        (
-            "python3 -m m",
-            Some("the module of `python3 -m m` is not in this folder"),
-        ),
+        ("find . -exec sh {} ';'", Some("what `sh {}` runs is read only then")),
+        ("python3 -m m", Some("the module of `python3 -m m` is not in this folder")),
         ("bash f.sh", None),
-    ] {
+    } {
         let id = setup.ask(ToolCall::bash(line)).await;
         let question =
             wait_for_some("a question", async || setup.caller.questions().await.pop()).await;

@@ -178,20 +178,14 @@ async fn places_are_those_that_the_tool_goes_to() {
     std::os::unix::fs::symlink(outside.path(), setup.file("out")).expect("linked");
     std::os::unix::fs::symlink(setup.file("keys"), outside.path().join("back")).expect("linked");
     let _runner = setup.run();
-    for (tool, args) in [
+    for (tool, args) in cases! {
         ("OpenApp", json!({"app": " keys/tool "})),
-        (
-            "OpenApp",
-            json!({"app": "tool", "working_directory": "keys"}),
-        ),
+        ("OpenApp", json!({"app": "tool", "working_directory": "keys"})),
         ("Glob", json!({"pattern": "keys/*"})),
         ("Glob", json!({"pattern": "../keys/*", "path": "free"})),
-        (
-            "Glob",
-            json!({"pattern": format!("{}/*", setup.file("keys").display()), "path": "free"}),
-        ),
+        ("Glob", json!({"pattern": format!("{}/*", setup.file("keys").display()), "path": "free"})),
         ("Bash", json!({"command": "echo x > out/back/b"})),
-    ] {
+    } {
         let text = expect_denial(&setup, ToolCall::new(tool, &args))
             .await
             .text();
@@ -251,14 +245,11 @@ async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
     write_rules(&setup.setting.home, "default = \"ask\"\n");
     let _runner = setup.run();
     let long = "x".repeat(200);
-    for (line, other) in [
-        (
-            "echo one >> effect",
-            "echo one >> effect; echo evil | tee -a effect",
-        ),
+    for (line, other) in cases! {
+        ("echo one >> effect", "echo one >> effect; echo evil | tee -a effect"),
         (&format!("true {long} a"), &format!("true {long} b")),
         ("cat <<E\none\nE", "cat <<E\ntwo\nE"),
-    ] {
+    } {
         let first = setup.ask(ToolCall::bash(line).of("c")).await;
         let question =
             wait_for_some("a question", async || setup.caller.questions().await.pop()).await;

@@ -146,33 +146,24 @@ async fn a_slip_becomes_no_rule_and_a_rule_shows_its_effect() {
     );
     let file = setup.setting.home.join("policy.toml");
     let before = std::fs::read_to_string(&file).expect("read");
-    for (args, advice) in [
-        (
-            &["deny", "--raeson", "later", "npm", "publish"][..],
-            "'--reason'",
-        ),
+    for (args, advice) in cases! {
+        (&["deny", "--raeson", "later", "npm", "publish"][..], "'--reason'"),
         (&["allow", "--once", "--tol", "x"], "'--tool'"),
-        (
-            &["deny", "npm", "ci", "--reason", "later"],
-            "Put it before the command",
-        ),
+        (&["deny", "npm", "ci", "--reason", "later"], "Put it before the command"),
         (&["deny", "npm ci"], "word by word, without quotes: npm ci"),
         (
             &["allow", "--once", "git-push"],
             "no rule is called git-push; did you mean deny-git-push?",
         ),
         (&["deny", "deny-git-psuh"], "did you mean deny-git-push?"),
-        (
-            &["allow", "--once", "git-psuh"],
-            "did you mean deny-git-push?",
-        ),
+        (&["allow", "--once", "git-psuh"], "did you mean deny-git-push?"),
         (&["deny", "Bash"], "--tool Bash"),
         (
             &["deny", "--tool", "Bsah"],
             "nothing was added: there is no tool called \"Bsah\". Did you mean Bash?",
         ),
         (&["allow"], "`policy allow npm publish`"),
-    ] {
+    } {
         let ended = setup.command(&[&["policy"], args].concat()).await;
         assert_eq!(ended.code, Some(2), "{args:?} {ended:?}");
         assert_contains!(ended.log, advice; "{args:?}");

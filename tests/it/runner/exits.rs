@@ -139,16 +139,12 @@ async fn state_that_cannot_be_written_ends_the_program() {
 async fn a_broken_configuration_or_identity_ends_the_program_and_is_left_alone() {
     let setup = RunnerFixture::new().await;
     let home = &setup.setting.home;
-    for (file, broken, words) in [
-        (
-            "config.toml",
-            "[limits]\nreads = \"many\"\n",
-            &["config.toml", "limits.reads"][..],
-        ),
+    for (file, broken, words) in cases! {
+        ("config.toml", "[limits]\nreads = \"many\"\n", &["config.toml", "limits.reads"][..]),
         ("config.toml", "[limits\n", &["config.toml", "TOML"]),
         ("device.json", "{\"id\":", &["device.json", "damaged"]),
         ("keys/device.ed25519", "not a key", &["device.ed25519"]),
-    ] {
+    } {
         let path = home.join(file);
         let whole = std::fs::read(&path).expect("there");
         std::fs::write(&path, broken).expect("broken");

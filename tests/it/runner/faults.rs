@@ -37,7 +37,7 @@ const FUNCTIONS: [&str; 4] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
-    let fates: [Misbehaviour; 9] = [
+    let fates: [Misbehaviour; 9] = cases! {
         ("unheard", || CallFate::Unheard),
         ("the answer lost", || CallFate::AnswerLost),
         ("cut in its head", || CallFate::Cut(9)),
@@ -49,9 +49,7 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
                 "<html>Please log in</html>",
             )
         }),
-        ("a redirect", || {
-            CallFate::say("302 Found", "location: http://192.0.2.1/login\r\n", "")
-        }),
+        ("a redirect", || {CallFate::say("302 Found", "location: http://192.0.2.1/login\r\n", "")}),
         ("overloaded", || {
             CallFate::say(
                 "503 Service Unavailable",
@@ -59,13 +57,11 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
                 "{\"code\":\"Overloaded\"}",
             )
         }),
-        ("too many", || {
-            CallFate::say("429 Too Many Requests", "", "{\"code\":\"RateLimited\"}")
-        }),
+        ("too many", || {CallFate::say("429 Too Many Requests", "", "{\"code\":\"RateLimited\"}")}),
         ("unauthorized", || {
             CallFate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}")
         }),
-    ];
+    };
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
     let _runner = setup.run_at(&relay.url);

@@ -35,16 +35,13 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
         let talk = format!("talk-{n}");
         let file = format!("note-{n}.txt");
         let args = json!({ "file_path": file, "content": format!("note {n}\n") });
-        let asks = [
+        let asks = cases! {
             (ToolCall::new("Write", &args), "ok"),
             (ToolCall::new("Read", &json!({ "file_path": file })), "ok"),
             (ToolCall::bash(&format!("echo {n} >> ran")), "ok"),
-            (
-                ToolCall::new("Glob", &json!({ "pattern": "note-*.txt" })),
-                "ok",
-            ),
+            (ToolCall::new("Glob", &json!({ "pattern": "note-*.txt" })), "ok"),
             (ToolCall::new("NoSuchTool", &json!({})), "error"),
-        ];
+        };
         for (ask, outcome) in asks {
             asked.push((setup.ask(ask.of(&talk)).await, outcome));
         }

@@ -104,17 +104,11 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
     make_chrome_history(&setup.setting.logs, "The book", 30);
     let home = punie_home::Home::open_home(&setup.setting.home).expect("a home");
     let _runner = setup.run();
-    for (categories, words) in [
-        (
-            json!(["browsing_bookmarks"]),
-            "config set signals.browsing_bookmarks on",
-        ),
-        (
-            json!(["dev_environment", "apps_system"]),
-            "apps_system is not on",
-        ),
+    for (categories, words) in cases! {
+        (json!(["browsing_bookmarks"]), "config set signals.browsing_bookmarks on"),
+        (json!(["dev_environment", "apps_system"]), "apps_system is not on"),
         (json!(["everything"]), "there is no category everything"),
-    ] {
+    } {
         let id = setup.ask(collect_call(&categories)).await;
         let answer = setup.answer(&id).await;
         assert_contains!(answer.text(), words);

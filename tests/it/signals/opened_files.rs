@@ -11,7 +11,7 @@ use super::{make_chrome_history, start_signals, write_below};
 use crate::harness::stage::RunnerFixture;
 
 /// The files of each category on Linux, where messages and notes have none.
-const FILES: [(&str, &[&str]); 3] = [
+const FILES: [(&str, &[&str]); 3] = cases! {
     (
         "browsing_bookmarks",
         &[
@@ -21,10 +21,7 @@ const FILES: [(&str, &[&str]); 3] = [
             ".mozilla/firefox/a.default/places.sqlite",
         ],
     ),
-    (
-        "dev_environment",
-        &[".bash_history", ".zsh_history", ".gitconfig"],
-    ),
+    ("dev_environment", &[".bash_history", ".zsh_history", ".gitconfig"]),
     (
         "apps_system",
         &[
@@ -32,7 +29,7 @@ const FILES: [(&str, &[&str]); 3] = [
             ".local/share/recently-used.xbel",
         ],
     ),
-];
+};
 
 /// Records which paths are opened below a folder.
 struct OpenLog {

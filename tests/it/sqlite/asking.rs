@@ -168,15 +168,12 @@ async fn reading_of_every_kind_is_allowed() {
     let setup = SqliteFixture::new(
         "CREATE VIRTUAL TABLE docs USING fts5(body); INSERT INTO docs VALUES ('the quick fox'), ('slow'); CREATE TABLE t (j); INSERT INTO t VALUES ('{\"a\": [1, 2]}');",
     );
-    for (query, part) in [
+    for (query, part) in cases! {
         (
             "SELECT highlight(docs, 0, '<', '>') FROM docs WHERE docs MATCH 'quick'",
             "the <quick> fox",
         ),
-        (
-            "SELECT value FROM t, json_each(t.j, '$.a') WHERE value > 1",
-            "2",
-        ),
+        ("SELECT value FROM t, json_each(t.j, '$.a') WHERE value > 1", "2"),
         ("SELECT j ->> '$.a[0]' FROM t", "1"),
         (
             "WITH RECURSIVE c(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c LIMIT 5) SELECT sum(i) OVER () FROM c",
@@ -187,11 +184,8 @@ async fn reading_of_every_kind_is_allowed() {
         ("PRAGMA user_version", "0"),
         ("SELECT name FROM pragma_table_list WHERE name = 't'", "t"),
         ("VALUES (1, 'x')", "x"),
-        (
-            "SELECT strftime('%Y', '2020-01-01'), upper('a'), printf('%05d', 7)",
-            "00007",
-        ),
-    ] {
+        ("SELECT strftime('%Y', '2020-01-01'), upper('a'), printf('%05d', 7)", "00007"),
+    } {
         let answer = setup.answer(json!({"query": query})).await;
         assert_contains!(answer, part; "{query}");
     }

@@ -204,19 +204,13 @@ async fn a_change_that_fails_leaves_nothing_behind() {
          CREATE TABLE parent (id PRIMARY KEY); CREATE TABLE child (p REFERENCES parent DEFERRABLE INITIALLY DEFERRED);",
     );
     let before = setup.files();
-    for (query, part) in [
-        (
-            "UPDATE t SET b = b + 1 WHERE a > 0",
-            "CHECK constraint failed",
-        ),
+    for (query, part) in cases! {
+        ("UPDATE t SET b = b + 1 WHERE a > 0", "CHECK constraint failed"),
         ("UPDATE t SET a = 7 WHERE a > 0", "UNIQUE constraint failed"),
-        (
-            "INSERT INTO child VALUES (1)",
-            "FOREIGN KEY constraint failed",
-        ),
+        ("INSERT INTO child VALUES (1)", "FOREIGN KEY constraint failed"),
         ("INSERT INTO t VALUES (1)", "has 2 columns but 1 values"),
         ("INSERT INTO tt VALUES (1)", "did you mean"),
-    ] {
+    } {
         let refused = setup.refused(json!({"query": query, "mode": "rw"})).await;
         assert_error!(refused, InvalidArgs: part; "{query}");
         assert_ends_with!(
@@ -442,21 +436,15 @@ async fn a_change_is_told_as_what_it_was() {
     let setup = SqliteFixture::new(
         "CREATE TABLE t (a); CREATE VIRTUAL TABLE f USING fts5(x); CREATE TABLE b (c UNIQUE); INSERT INTO t VALUES (1);",
     );
-    for (query, told) in [
+    for (query, told) in cases! {
         ("create table if not exists t (a)", "Nothing was changed"),
         ("drop table if exists nowhere", "Nothing was changed"),
         ("create table u (a)", "the schema was changed"),
         ("analyze", "statistics or indexes were made anew"),
-        (
-            "insert into f values ('x')",
-            "in the tables behind a virtual table",
-        ),
-        (
-            "insert into b values (1)",
-            "1 row affected, last insert id 1.",
-        ),
+        ("insert into f values ('x')", "in the tables behind a virtual table"),
+        ("insert into b values (1)", "1 row affected, last insert id 1."),
         ("pragma journal_mode", "the statement only reads"),
-    ] {
+    } {
         let args = json!({"query": query, "mode": "rw", "confirm": true});
         let answer = setup.answer(args).await;
         assert_contains!(answer, told; "{query}");

@@ -14,83 +14,32 @@ async fn hostile_statements_are_refused() {
     let setup = SqliteFixture::new(USERS);
     let outside = setup.scratch.path().join("written.db");
     let before = setup.files();
-    for (query, code) in [
-        (
-            format!("ATTACH '{}' AS x", outside.display()),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            format!("VACUUM INTO '{}'", outside.display()),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            "SELECT load_extension('/tmp/x.so')".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            "SELECT fts3_tokenizer('simple', x'00')".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            "PRAGMA writable_schema = 1".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            "PRAGMA journal_mode = DELETE".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            "PRAGMA temp_store_directory = '/tmp'".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
+    for (query, code) in cases! {
+        (format!("ATTACH '{}' AS x", outside.display()), ErrorCode::PolicyDenied),
+        (format!("VACUUM INTO '{}'", outside.display()), ErrorCode::PolicyDenied),
+        ("SELECT load_extension('/tmp/x.so')".to_owned(), ErrorCode::PolicyDenied),
+        ("SELECT fts3_tokenizer('simple', x'00')".to_owned(), ErrorCode::PolicyDenied),
+        ("PRAGMA writable_schema = 1".to_owned(), ErrorCode::PolicyDenied),
+        ("PRAGMA journal_mode = DELETE".to_owned(), ErrorCode::PolicyDenied),
+        ("PRAGMA temp_store_directory = '/tmp'".to_owned(), ErrorCode::PolicyDenied),
         ("PRAGMA wal_checkpoint".to_owned(), ErrorCode::PolicyDenied),
-        (
-            "INSERT INTO users VALUES (4, 'd', 1, NULL)".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            "UPDATE users SET name = 'x' RETURNING id".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            "WITH x AS (SELECT 1) DELETE FROM users".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            "CREATE TEMP TABLE x (a)".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            "CREATE VIRTUAL TABLE x USING fts5(a)".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
+        ("INSERT INTO users VALUES (4, 'd', 1, NULL)".to_owned(), ErrorCode::PolicyDenied),
+        ("UPDATE users SET name = 'x' RETURNING id".to_owned(), ErrorCode::PolicyDenied),
+        ("WITH x AS (SELECT 1) DELETE FROM users".to_owned(), ErrorCode::PolicyDenied),
+        ("CREATE TEMP TABLE x (a)".to_owned(), ErrorCode::PolicyDenied),
+        ("CREATE VIRTUAL TABLE x USING fts5(a)".to_owned(), ErrorCode::PolicyDenied),
         ("DROP TABLE users".to_owned(), ErrorCode::PolicyDenied),
         ("BEGIN".to_owned(), ErrorCode::PolicyDenied),
         ("REINDEX".to_owned(), ErrorCode::PolicyDenied),
         ("ANALYZE".to_owned(), ErrorCode::PolicyDenied),
-        (
-            "SELECT 1; DROP TABLE users".to_owned(),
-            ErrorCode::PolicyDenied,
-        ),
+        ("SELECT 1; DROP TABLE users".to_owned(), ErrorCode::PolicyDenied),
         ("SELECT 1; SELECT 2".to_owned(), ErrorCode::InvalidArgs),
         ("-- nothing".to_owned(), ErrorCode::InvalidArgs),
-        (
-            "SELECT length(randomblob(1000000000))".to_owned(),
-            ErrorCode::TooLarge,
-        ),
-        (
-            "SELECT printf('%.*c', 1000000000, 'x')".to_owned(),
-            ErrorCode::TooLarge,
-        ),
-        (
-            format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000)),
-            ErrorCode::InvalidArgs,
-        ),
-        (
-            format!("SELECT '{}'", "x".repeat(300_000)),
-            ErrorCode::TooLarge,
-        ),
-    ] {
+        ("SELECT length(randomblob(1000000000))".to_owned(), ErrorCode::TooLarge),
+        ("SELECT printf('%.*c', 1000000000, 'x')".to_owned(), ErrorCode::TooLarge),
+        (format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000)), ErrorCode::InvalidArgs),
+        (format!("SELECT '{}'", "x".repeat(300_000)), ErrorCode::TooLarge),
+    } {
         let refused = setup.refused(json!({"query": query})).await;
         assert_eq!(
             refused.stable_code(),
@@ -146,22 +95,16 @@ async fn h81_vacuum_into_is_refused() {
 
 #[tokio::test]
 async fn h82_load_extension_fts3_tokenizer_and_writable_schema_are_refused() {
-    let queries = [
-        (
-            "SELECT load_extension('/tmp/x.so')",
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            "SELECT fts3_tokenizer('simple', x'00')",
-            ErrorCode::PolicyDenied,
-        ),
+    let queries = cases! {
+        ("SELECT load_extension('/tmp/x.so')", ErrorCode::PolicyDenied),
+        ("SELECT fts3_tokenizer('simple', x'00')", ErrorCode::PolicyDenied),
         ("SELECT fts3_tokenizer('simple')", ErrorCode::PolicyDenied),
         ("PRAGMA writable_schema = 1", ErrorCode::PolicyDenied),
         ("PRAGMA trusted_schema = 1", ErrorCode::PolicyDenied),
         // Only the shell of SQLite has these functions.
         ("SELECT readfile('/etc/passwd')", ErrorCode::InvalidArgs),
         ("SELECT writefile('/tmp/x', 'y')", ErrorCode::InvalidArgs),
-    ];
+    };
     all_refused(&queries.map(|(query, code)| (query.to_owned(), code))).await;
 }
 

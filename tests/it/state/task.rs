@@ -48,17 +48,9 @@ async fn a_task_needs_a_process_that_stays() {
 async fn a_task_that_cannot_run_is_refused_at_once() {
     let setup = RunnerFixture::new().await;
     let _runner = setup.run();
-    for (args, code, words) in [
-        (
-            json!({"tool": "Bahs", "args": {"command": "true"}}),
-            "unknown_tool",
-            "Bash",
-        ),
-        (
-            json!({"tool": "Bash", "args": {"comand": "true"}}),
-            "invalid_args",
-            "command",
-        ),
+    for (args, code, words) in cases! {
+        (json!({"tool": "Bahs", "args": {"command": "true"}}), "unknown_tool", "Bash"),
+        (json!({"tool": "Bash", "args": {"comand": "true"}}), "invalid_args", "command"),
         (json!({"tool": "Bash"}), "invalid_args", "command"),
         (
             json!({"tool": "Task", "args": {"tool": "Bash", "args": {"command": "true"}}}),
@@ -66,7 +58,7 @@ async fn a_task_that_cannot_run_is_refused_at_once() {
             "another task",
         ),
         (json!({"tool": " ", "args": {}}), "unknown_tool", ""),
-    ] {
+    } {
         let answer = setup.call(ToolCall::new("Task", &args).of("talk")).await;
         assert_eq!(answer.verdict(), ("error", code), "{args}: {answer:?}");
         assert_contains!(answer.text(), words; "{args}");

@@ -28,19 +28,13 @@ fn every_tool_that_writes_is_taken_back() {
     owner.write("work/a.txt", "one\ntwo\n");
     let edits =
         json!([{"old_string": "one", "new_string": "1"}, {"old_string": "two", "new_string": "2"}]);
-    for (tool, args) in [
+    for (tool, args) in cases! {
         ("Write", json!({"file_path": "a.txt", "content": "x"})),
-        (
-            "Write",
-            json!({"file_path": "a.txt", "content": "one\ntwo\n", "executable": true}),
-        ),
+        ("Write", json!({"file_path": "a.txt", "content": "one\ntwo\n", "executable": true})),
         ("write_file", json!({"path": "a.txt", "content": "x"})),
-        (
-            "Edit",
-            json!({"file_path": "a.txt", "old_string": "one", "new_string": "1"}),
-        ),
+        ("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "1"})),
         ("MultiEdit", json!({"file_path": "a.txt", "edits": edits})),
-    ] {
+    } {
         let (request, _) = owner.calls(tool, &args);
         assert!(
             owner.read("work/a.txt") != "one\ntwo\n" || owner.mode("work/a.txt") & 0o100 != 0,

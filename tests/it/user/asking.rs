@@ -153,17 +153,11 @@ async fn the_caller_s_side_sees_the_options_and_its_first_answer_counts() {
     let late = setup.caller.choose(&question, "choice-2").await;
     assert_eq!(late["answer"]["optionId"], "choice-2", "{late}");
     // Free text may be an option's number, or contain hidden characters.
-    for (text, answer) in [
+    for (text, answer) in cases! {
         ("1", "Red"),
-        (
-            "\u{645}\u{6cc}\u{200c}\u{62e}",
-            "\u{645}\u{6cc}\u{200c}\u{62e}",
-        ),
-        (
-            "neither\u{202e}\n of\u{1b}[2J",
-            "neither\\u{202e}\\n of\\u{1b}[2J",
-        ),
-    ] {
+        ("\u{645}\u{6cc}\u{200c}\u{62e}", "\u{645}\u{6cc}\u{200c}\u{62e}"),
+        ("neither\u{202e}\n of\u{1b}[2J", "neither\\u{202e}\\n of\\u{1b}[2J"),
+    } {
         let id = setup.ask(question_call(&json!([color_question()]))).await;
         let question = asked_caller(&setup).await;
         let given = setup.caller.answer_with_text(&question, text).await;

@@ -27,7 +27,7 @@ async fn a_question_that_no_person_can_read_is_refused_in_words() {
         .collect();
     let same = json!([{ "label": "a" }, { "label": "A" }]);
     let question = |options: Value| json!([{ "question": "Which?", "options": options }]);
-    for (questions, words) in [
+    for (questions, words) in cases! {
         (question(json!(options)), "has 1000 options; 20 are allowed"),
         (question(same), "has the option \"A\" twice"),
         (question(json!([{ "label": " " }])), "1 to 200 characters"),
@@ -43,30 +43,18 @@ async fn a_question_that_no_person_can_read_is_refused_in_words() {
             "not 5",
         ),
         (json!([{ "question": " \n" }]), "1 to 2000 characters"),
-        (
-            json!([{ "question": "x".repeat(2_001) }]),
-            "1 to 2000 characters",
-        ),
+        (json!([{ "question": "x".repeat(2_001) }]), "1 to 2000 characters"),
         (json!([{ "options": [] }]), "question"),
-    ] {
+    } {
         let text = refusal_text("AskUserQuestion", json!({ "questions": questions })).await;
         assert_contains!(text, words);
     }
-    for (args, words) in [
-        (
-            json!({ "name": "../x y", "purpose": "p" }),
-            "is not a secret's name",
-        ),
+    for (args, words) in cases! {
+        (json!({ "name": "../x y", "purpose": "p" }), "is not a secret's name"),
         (json!({ "name": "x", "purpose": " " }), "purpose must have"),
-        (
-            json!({ "name": "x", "purpose": "p", "code": "1" }),
-            "code needs the url",
-        ),
-        (
-            json!({ "name": "x", "purpose": "p", "url": "file:///x" }),
-            "must begin with https://",
-        ),
-    ] {
+        (json!({ "name": "x", "purpose": "p", "code": "1" }), "code needs the url"),
+        (json!({ "name": "x", "purpose": "p", "url": "file:///x" }), "must begin with https://"),
+    } {
         let text = refusal_text("RequestCredential", args).await;
         assert_contains!(text, words);
     }

@@ -63,15 +63,12 @@ async fn what_cannot_be_used_is_said_so_and_costs_nothing_else() {
     worker.write("note", "here\n");
     let _runner = worker.run();
     let mut line = worker.accept().await;
-    for (bad, words) in [
+    for (bad, words) in cases! {
         ("hello", "not JSON"),
         ("[1]", "no JSON object"),
-        (
-            "{\"type\":\"tool_call\",\"tool\":\"read_file\",\"args\":{}}",
-            "no id",
-        ),
+        ("{\"type\":\"tool_call\",\"tool\":\"read_file\",\"args\":{}}", "no id"),
         ("{\"id\":\"x\"}", "no type"),
-    ] {
+    } {
         line.say(bad).await;
         let told = line.frame().await;
         assert_eq!(told["type"], "error", "{told}");

@@ -197,18 +197,15 @@ async fn while_nothing_can_be_taken_in_nothing_more_is_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_needs_another_kind_of_backend_says_so() {
     let worker = WorkerProcess::new().await;
-    for (args, words) in [
+    for (args, words) in cases! {
         (vec!["pair", "123"], "neither pairing nor callers"),
         (vec!["run", "--pairing-code", "123"], "no pairing"),
         (
             vec!["--backend-url", "https://127.0.0.1:1", "run"],
             "needs an address that begins with wss:",
         ),
-        (
-            vec!["--backend-url", "ws://worker.example.com/x", "run"],
-            "Use wss",
-        ),
-    ] {
+        (vec!["--backend-url", "ws://worker.example.com/x", "run"], "Use wss"),
+    } {
         let ended = worker.command(&args).await;
         assert_eq!(ended.code, Some(78), "{args:?}: {ended:?}");
         assert_contains!(ended.log, words; "{args:?}");

@@ -18,33 +18,15 @@ async fn what_breaks_the_protocol_ends_the_socket_with_the_reason() {
         .map(|id| json!({ "type": "Remove", "queryId": id }))
         .collect();
     let query = add_query(0, "events:nothing", json!({}));
-    let cases = [
-        (
-            vec![modify(0, 1, json!([]))],
-            "first message must be Connect",
-        ),
+    let cases = cases! {
+        (vec![modify(0, 1, json!([]))], "first message must be Connect"),
         (vec![connect.clone(), connect.clone()], "connected once"),
-        (
-            vec![connect.clone(), json!({ "type": "Explode" })],
-            "\"Explode\" is unknown",
-        ),
+        (vec![connect.clone(), json!({ "type": "Explode" })], "\"Explode\" is unknown"),
         (vec![connect.clone(), json!([1])], "cannot be understood"),
-        (
-            vec![connect.clone(), modify(1, 2, json!([]))],
-            "the query set is at version 0",
-        ),
-        (
-            vec![connect.clone(), modify(0, 0, json!([]))],
-            "the query set is at version 0",
-        ),
-        (
-            vec![connect.clone(), modify(0, 1, json!([query, query]))],
-            "held already",
-        ),
-        (
-            vec![connect.clone(), modify(0, 1, json!(many))],
-            "at most 4096",
-        ),
+        (vec![connect.clone(), modify(1, 2, json!([]))], "the query set is at version 0"),
+        (vec![connect.clone(), modify(0, 0, json!([]))], "the query set is at version 0"),
+        (vec![connect.clone(), modify(0, 1, json!([query, query]))], "held already"),
+        (vec![connect.clone(), modify(0, 1, json!(many))], "at most 4096"),
         (
             vec![
                 connect.clone(),
@@ -52,11 +34,8 @@ async fn what_breaks_the_protocol_ends_the_socket_with_the_reason() {
             ],
             "the identity is at version 0",
         ),
-        (
-            vec![json!({ "type": "Connect", "sessionId": "me" })],
-            "cannot be understood",
-        ),
-    ];
+        (vec![json!({ "type": "Connect", "sessionId": "me" })], "cannot be understood"),
+    };
     for (messages, words) in cases {
         let mut socket = SyncSocket::open(&server.wire.url, NPM).await;
         for message in &messages {

@@ -114,37 +114,22 @@ async fn garbage_gets_an_answer_or_an_end() {
     let (client, server) = ProxyClient::allowed();
     let long = "a".repeat(1 << 20);
     let socks = |rest: &[u8]| [b"\x05\x01\x02\x01\x01a\x01b".as_slice(), rest].concat();
-    for (bytes, begins) in [
+    for (bytes, begins) in cases! {
         (b"\0\0\0\0".to_vec(), "HTTP/1.1 400"),
         (b"\x16\x03\x01\x02\0\x01\0".to_vec(), "HTTP/1.1 400"),
         (b"SSH-2.0-OpenSSH_9\r\n".to_vec(), "HTTP/1.1 400"),
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "HTTP/1.1 400"),
         (b"CONNECT a.org HTTP/1.1\r\n\r\n".to_vec(), "HTTP/1.1 400"),
-        (
-            format!("CONNECT {long}:443 HTTP/1.1\r\n\r\n").into_bytes(),
-            "HTTP/1.1 431",
-        ),
-        (
-            format!("GET http://a.org/ HTTP/1.1\r\nx: {long}\r\n\r\n").into_bytes(),
-            "HTTP/1.1 431",
-        ),
-        (
-            b"GET http://a.org/ HTTP/1.1\r\n\r\n".to_vec(),
-            "HTTP/1.1 407",
-        ),
+        (format!("CONNECT {long}:443 HTTP/1.1\r\n\r\n").into_bytes(), "HTTP/1.1 431"),
+        (format!("GET http://a.org/ HTTP/1.1\r\nx: {long}\r\n\r\n").into_bytes(), "HTTP/1.1 431"),
+        (b"GET http://a.org/ HTTP/1.1\r\n\r\n".to_vec(), "HTTP/1.1 407"),
         (b"\x05\x01\x00".to_vec(), "\u{5}\u{fffd}"),
         (b"\x05\x00".to_vec(), "\u{5}\u{fffd}"),
         (socks(b"\x05\x01\x00\x09"), "\u{5}\u{2}\u{1}\0\u{5}\u{8}"),
-        (
-            socks(b"\x05\x02\x00\x01\x7f\0\0\x01\0\x50"),
-            "\u{5}\u{2}\u{1}\0\u{5}\u{7}",
-        ),
-        (
-            socks(b"\x05\x01\x00\x01\x7f\0\0\x01\0\x50"),
-            "\u{5}\u{2}\u{1}\0\u{5}\u{2}",
-        ),
+        (socks(b"\x05\x02\x00\x01\x7f\0\0\x01\0\x50"), "\u{5}\u{2}\u{1}\0\u{5}\u{7}"),
+        (socks(b"\x05\x01\x00\x01\x7f\0\0\x01\0\x50"), "\u{5}\u{2}\u{1}\0\u{5}\u{2}"),
         (b"\x04\x01\0\x50\x7f\0\0\x01\0\r\n".to_vec(), "HTTP/1.1 400"),
-    ] {
+    } {
         let answer = client.send(&bytes).await;
         let answer = String::from_utf8_lossy(&answer);
         let sent = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();

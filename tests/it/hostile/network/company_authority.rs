@@ -53,19 +53,11 @@ fn node_program(url: &str) -> String {
 /// The installed programs, each with a variable and a command that contacts the server. Reports programs that are not
 /// installed.
 fn client_commands(url: &str) -> Vec<(&'static str, &'static str, String)> {
-    let all = [
+    let all = cases! {
         ("curl", "CURL_CA_BUNDLE", format!("curl -sS {url}/file")),
         ("curl", "SSL_CERT_FILE", format!("curl -sS {url}/file")),
-        (
-            "git",
-            "GIT_SSL_CAINFO",
-            format!("git ls-remote {url}/demo.git main"),
-        ),
-        (
-            "node",
-            "NODE_EXTRA_CA_CERTS",
-            format!("node -e '{}'", node_program(url)),
-        ),
+        ("git", "GIT_SSL_CAINFO", format!("git ls-remote {url}/demo.git main")),
+        ("node", "NODE_EXTRA_CA_CERTS", format!("node -e '{}'", node_program(url))),
         (
             "pip",
             "PIP_CERT",
@@ -78,7 +70,7 @@ fn client_commands(url: &str) -> Vec<(&'static str, &'static str, String)> {
                 "python3 -c 'import requests; requests.get(\"{url}/file\").raise_for_status()'"
             ),
         ),
-    ];
+    };
     let is_installed = |(name, _, command): &(&str, &str, String)| {
         let probe = if command.contains("requests") {
             &["-c", "import requests"][..]

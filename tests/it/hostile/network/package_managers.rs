@@ -118,7 +118,7 @@ pub(super) fn serve_registries() -> FileServer {
         encode_hex(&krate)
     );
     let mut files = go_repository();
-    for (path, bytes) in [
+    for (path, bytes) in cases! {
         ("/npm/demo/-/demo-1.0.0.tgz", npm),
         (
             "/simple/demo/",
@@ -129,17 +129,11 @@ pub(super) fn serve_registries() -> FileServer {
         ("/index/de/mo/demo", crate_line.into_bytes()),
         ("/crates/demo/1.0.0/download", krate),
         ("/go/example.org/demo/@v/list", b"v1.0.0\n".to_vec()),
-        (
-            "/go/example.org/demo/@v/v1.0.0.info",
-            b"{\"Version\":\"v1.0.0\"}".to_vec(),
-        ),
-        (
-            "/go/example.org/demo/@v/v1.0.0.mod",
-            b"module example.org/demo\n".to_vec(),
-        ),
+        ("/go/example.org/demo/@v/v1.0.0.info", b"{\"Version\":\"v1.0.0\"}".to_vec()),
+        ("/go/example.org/demo/@v/v1.0.0.mod", b"module example.org/demo\n".to_vec()),
         ("/go/example.org/demo/@v/v1.0.0.zip", module),
         ("/file", b"fetched\n".to_vec()),
-    ] {
+    } {
         files.insert(path.to_owned(), bytes);
     }
     FileServer::start_at(std::net::Ipv4Addr::LOCALHOST, move |path, port| {
@@ -165,11 +159,8 @@ fn install_commands(port: u16) -> Vec<(&'static str, String)> {
         .parent()
         .expect("a folder")
         .display();
-    let all = [
-        (
-            "curl",
-            format!("curl -sSf {own}/file -o f && grep -q fetched f && echo installed"),
-        ),
+    let all = cases! {
+        ("curl", format!("curl -sSf {own}/file -o f && grep -q fetched f && echo installed")),
         (
             "git",
             format!(
@@ -200,7 +191,7 @@ fn install_commands(port: u16) -> Vec<(&'static str, String)> {
                 "rm -rf g && mkdir g && cd g && printf 'module x\\n\\nrequire example.org/demo v1.0.0\\n' > go.mod && GOFLAGS=-modcacherw GOPATH=$PWD/path GOCACHE=$PWD/cache GOSUMDB=off GOPROXY={own}/go go mod download && echo installed"
             ),
         ),
-    ];
+    };
     let is_installed = |name: &str| {
         let found = Command::new(name).arg("--version").output();
         found.is_ok() || Command::new(name).arg("version").output().is_ok()

@@ -171,28 +171,10 @@ async fn every_encoding_and_line_ending_is_kept() {
             .map(|c| u8::try_from(u32::from(c)).unwrap())
             .collect()
     };
-    for (name, before, old, new, after) in [
-        (
-            "crlf",
-            b"a\r\nb\r\nc\r\n".to_vec(),
-            "b",
-            "B",
-            b"a\r\nB\r\nc\r\n".to_vec(),
-        ),
-        (
-            "bom",
-            "\u{FEFF}a\r\nb\n".into(),
-            "a",
-            "A",
-            "\u{FEFF}A\r\nb\n".into(),
-        ),
-        (
-            "utf16",
-            wide("a\r\n\u{e9}\r\n"),
-            "\u{e9}",
-            "\u{e8}",
-            wide("a\r\n\u{e8}\r\n"),
-        ),
+    for (name, before, old, new, after) in cases! {
+        ("crlf", b"a\r\nb\r\nc\r\n".to_vec(), "b", "B", b"a\r\nB\r\nc\r\n".to_vec()),
+        ("bom", "\u{FEFF}a\r\nb\n".into(), "a", "A", "\u{FEFF}A\r\nb\n".into()),
+        ("utf16", wide("a\r\n\u{e9}\r\n"), "\u{e9}", "\u{e8}", wide("a\r\n\u{e8}\r\n")),
         (
             "latin",
             latin(&(french.clone() + "x\n")),
@@ -200,15 +182,9 @@ async fn every_encoding_and_line_ending_is_kept() {
             "\u{e0} x",
             latin(&(french.clone() + "\u{e0} x\n")),
         ),
-        (
-            "damaged",
-            b"caf\xff\nb\n".to_vec(),
-            "b",
-            "B",
-            b"caf\xff\nB\n".to_vec(),
-        ),
+        ("damaged", b"caf\xff\nb\n".to_vec(), "b", "B", b"caf\xff\nB\n".to_vec()),
         ("open", b"a\nb".to_vec(), "b", "B", b"a\nB".to_vec()),
-    ] {
+    } {
         bench.put(name, before);
         bench
             .patch(&format!("*** Update File: {name}\n@@\n-{old}\n+{new}\n"))
@@ -251,12 +227,8 @@ async fn each_refusal_has_its_code_and_changes_nothing() {
     let before = bench.tree();
     let update = |name: &str| format!("*** Update File: {name}\n@@\n-secret\n+x\n");
     let absolute = bench.outside.join("f").display().to_string();
-    for (patch, code, words) in [
-        (
-            update("../root-evil/f"),
-            ErrorCode::OutsideWorkspace,
-            "outside",
-        ),
+    for (patch, code, words) in cases! {
+        (update("../root-evil/f"), ErrorCode::OutsideWorkspace, "outside"),
         (update(&absolute), ErrorCode::OutsideWorkspace, "outside"),
         (update("leak"), ErrorCode::OutsideWorkspace, "leak"),
         (
@@ -269,49 +241,25 @@ async fn each_refusal_has_its_code_and_changes_nothing() {
             ErrorCode::PolicyDenied,
             ".git/hooks",
         ),
-        (
-            "*** Delete File: .claude/settings.json\n".to_owned(),
-            ErrorCode::PolicyDenied,
-            ".claude",
-        ),
+        ("*** Delete File: .claude/settings.json\n".to_owned(), ErrorCode::PolicyDenied, ".claude"),
         (update("src/mian.rs"), ErrorCode::NotFound, "src/main.rs"),
-        (
-            "*** Delete File: src/mian.rs\n".to_owned(),
-            ErrorCode::NotFound,
-            "src/main.rs",
-        ),
+        ("*** Delete File: src/mian.rs\n".to_owned(), ErrorCode::NotFound, "src/main.rs"),
         (
             "*** Update File: src/mian.rs\n*** Move to: b\n".to_owned(),
             ErrorCode::NotFound,
             "src/main.rs",
         ),
-        (
-            "*** Add File: other\n+z\n".to_owned(),
-            ErrorCode::Stale,
-            "exists already",
-        ),
+        ("*** Add File: other\n+z\n".to_owned(), ErrorCode::Stale, "exists already"),
         (
             "*** Update File: other\n*** Move to: twice\n".to_owned(),
             ErrorCode::Stale,
             "exists already",
         ),
         (update("src"), ErrorCode::IsDirectory, "folder"),
-        (
-            "*** Delete File: src\n".to_owned(),
-            ErrorCode::IsDirectory,
-            "folder",
-        ),
+        ("*** Delete File: src\n".to_owned(), ErrorCode::IsDirectory, "folder"),
         (update("image.png"), ErrorCode::NotText, "PNG"),
-        (
-            "*** Update File: twice\n@@\n-x\n+y\n".to_owned(),
-            ErrorCode::Ambiguous,
-            "lines 1, 2",
-        ),
-        (
-            "*** Update File: other\n@@\n-z\n+y\n".to_owned(),
-            ErrorCode::NoMatch,
-            "Hunk 1 (line 2",
-        ),
+        ("*** Update File: twice\n@@\n-x\n+y\n".to_owned(), ErrorCode::Ambiguous, "lines 1, 2"),
+        ("*** Update File: other\n@@\n-z\n+y\n".to_owned(), ErrorCode::NoMatch, "Hunk 1 (line 2"),
         (
             "*** Update File: other\n@@\n-y\n+z\n*** Delete File: other\n".to_owned(),
             ErrorCode::InvalidArgs,
@@ -327,11 +275,7 @@ async fn each_refusal_has_its_code_and_changes_nothing() {
             ErrorCode::NotText,
             "binary",
         ),
-        (
-            "replace y by z".to_owned(),
-            ErrorCode::InvalidArgs,
-            "*** Begin Patch",
-        ),
+        ("replace y by z".to_owned(), ErrorCode::InvalidArgs, "*** Begin Patch"),
         (
             "--- a/other\n+++ /dev/null\n@@ -1 +0,0 @@\n-z\n".to_owned(),
             ErrorCode::NoMatch,
@@ -347,7 +291,7 @@ async fn each_refusal_has_its_code_and_changes_nothing() {
             ErrorCode::InvalidArgs,
             "secret",
         ),
-    ] {
+    } {
         let error = bench
             .patch_refused(&format!("*** Add File: first\n+would be first\n{patch}"))
             .await;

@@ -58,50 +58,20 @@ async fn a_miss_names_the_real_difference() {
 #[tokio::test]
 async fn a_miss_names_no_difference_that_is_forgiven() {
     let bench = Bench::new();
-    for (file, old, line, expect) in [
+    for (file, old, line, expect) in cases! {
         // Blanks at an end, and a word that is another.
-        (
-            "alpha one  \nbeta two\ngamma three\n",
-            "alpha one\nbeta 2\ngamma three\n",
-            2,
-            "\"two\"",
-        ),
+        ("alpha one  \nbeta two\ngamma three\n", "alpha one\nbeta 2\ngamma three\n", 2, "\"two\""),
         // Typographic quotes and dashes, and a word that is another.
-        (
-            "say “hi” – now\nand then stop\n",
-            "say \"hi\" - now\nand then go\n",
-            2,
-            "\"stop\"",
-        ),
+        ("say “hi” – now\nand then stop\n", "say \"hi\" - now\nand then go\n", 2, "\"stop\""),
         // Line endings.
-        (
-            "first line\r\nsecond line\r\nthird\r\n",
-            "first line\nsecond lime\nthird\n",
-            2,
-            "\"ne\"",
-        ),
+        ("first line\r\nsecond line\r\nthird\r\n", "first line\nsecond lime\nthird\n", 2, "\"ne\""),
         // All lines are indented by as much more.
-        (
-            "\t\tif ready {\n\t\t\tstart();\n\t\t}\n",
-            "if ready {\n\tstop();\n}\n",
-            2,
-            "\"art();\"",
-        ),
+        ("\t\tif ready {\n\t\t\tstart();\n\t\t}\n", "if ready {\n\tstop();\n}\n", 2, "\"art();\""),
         // One line is indented otherwise than the rest of them.
-        (
-            "    a();\n      b();\n    c();\n",
-            "a();\nb();\nc();\n",
-            2,
-            "the file is indented by 6",
-        ),
+        ("    a();\n      b();\n    c();\n", "a();\nb();\nc();\n", 2, "the file is indented by 6"),
         // Line numbers as Read shows them.
-        (
-            "alpha one\nbeta two\ngamma three\n",
-            "     1\talpha one\n     2\tbeta 2\n",
-            2,
-            "\"two\"",
-        ),
-    ] {
+        ("alpha one\nbeta two\ngamma three\n", "     1\talpha one\n     2\tbeta 2\n", 2, "\"two\""),
+    } {
         bench.put("f", file);
         let args = json!({"file_path": "f", "old_string": old, "new_string": "x"});
         let text = bench.refused("Edit", args).await.model_text().to_owned();

@@ -26,29 +26,14 @@ const RUSSIAN: &str = "Съешь же ещё этих мягких францу
 
 #[tokio::test]
 async fn an_edit_keeps_the_encoding_of_the_file() {
-    for (encoding, content, old, new) in [
-        (
-            legacy("windows-1252"),
-            FRENCH,
-            "fermé à midi",
-            "ouvert dès l’été",
-        ),
+    for (encoding, content, old, new) in cases! {
+        (legacy("windows-1252"), FRENCH, "fermé à midi", "ouvert dès l’été"),
         (legacy("shift_jis"), JAPANESE, "日本語の文章", "短い文"),
-        (
-            legacy("windows-1251"),
-            RUSSIAN,
-            "выпей чаю",
-            "выпей ещё кофе",
-        ),
+        (legacy("windows-1251"), RUSSIAN, "выпей чаю", "выпей ещё кофе"),
         (FileEncoding::Utf16Le, JAPANESE, "日本語の文章", "🦀の文"),
-        (
-            FileEncoding::Utf16Be,
-            FRENCH,
-            "Où est passée la clé ?\nÇa",
-            "Rien.\nCela",
-        ),
+        (FileEncoding::Utf16Be, FRENCH, "Où est passée la clé ?\nÇa", "Rien.\nCela"),
         (FileEncoding::Utf8Bom, FRENCH, "Le café", "La gare"),
-    ] {
+    } {
         for (from, to) in [("\n", "\n"), ("\n", "\r\n")] {
             let bench = Bench::new();
             let (content, stored_new) = (content.replace(from, to), new.replace(from, to));

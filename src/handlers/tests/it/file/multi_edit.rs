@@ -163,16 +163,10 @@ async fn what_cannot_be_meant_is_refused() {
     let bench = Bench::new();
     bench.put("f", "one\n");
     let many: Vec<Value> = (0..501).map(|n| edit(&n.to_string(), "x")).collect();
-    for (args, code) in [
-        (
-            json!({"file_path": "f", "edits": []}),
-            ErrorCode::InvalidArgs,
-        ),
+    for (args, code) in cases! {
+        (json!({"file_path": "f", "edits": []}), ErrorCode::InvalidArgs),
         (json!({"file_path": "f"}), ErrorCode::InvalidArgs),
-        (
-            json!({"file_path": "f", "edits": many}),
-            ErrorCode::TooLarge,
-        ),
+        (json!({"file_path": "f", "edits": many}), ErrorCode::TooLarge),
         (
             json!({"file_path": "f", "edits": [edit("one", "x"), edit("", "y")]}),
             ErrorCode::InvalidArgs,
@@ -193,7 +187,7 @@ async fn what_cannot_be_meant_is_refused() {
             json!({"file_path": ".git/hooks/pre-commit", "edits": [edit("", "x")]}),
             ErrorCode::PolicyDenied,
         ),
-    ] {
+    } {
         let error = bench.refused("MultiEdit", args.clone()).await;
         assert_eq!(error.stable_code(), code, "{args}: {error}");
     }

@@ -19,14 +19,11 @@ use crate::harness::tools::reply_text;
 /// Each path is refused as it is for every tool that takes one.
 async fn no_file(bench: &Bench, paths: &[&str], code: ErrorCode) {
     for path in paths {
-        for (tool, args) in [
+        for (tool, args) in cases! {
             ("Read", json!({"file_path": path})),
-            (
-                "Edit",
-                json!({"file_path": path, "old_string": "x", "new_string": "y"}),
-            ),
+            ("Edit", json!({"file_path": path, "old_string": "x", "new_string": "y"})),
             ("read_file", json!({"path": path})),
-        ] {
+        } {
             let error = bench.refused(tool, args).await;
             assert_eq!(error.stable_code(), code, "{tool} {path:?}: {error}");
         }
@@ -151,28 +148,21 @@ async fn a_file_where_a_folder_should_be_is_named() {
     let file = bench.put("file", "x\n").display().to_string();
     symlink("file/", bench.root.join("slashed")).unwrap();
     symlink(bench.root.join("file"), bench.root.join("absolute")).unwrap();
-    for (path, code, words) in [
+    for (path, code, words) in cases! {
         ("file/", ErrorCode::InvalidArgs, "slash"),
         ("absolute/", ErrorCode::InvalidArgs, "slash"),
         ("slashed", ErrorCode::InvalidArgs, "slashed leads to file/"),
         ("file/below", ErrorCode::NotFound, "no below in it"),
-        (
-            "file/below/more",
-            ErrorCode::NotFound,
-            "no below/more in it",
-        ),
+        ("file/below/more", ErrorCode::NotFound, "no below/more in it"),
         ("absolute/below", ErrorCode::NotFound, "not a folder"),
         ("file/..", ErrorCode::NotFound, "not a folder"),
-    ] {
-        for (tool, args) in [
+    } {
+        for (tool, args) in cases! {
             ("Read", json!({"file_path": path})),
             ("Write", json!({"file_path": path, "content": "y"})),
-            (
-                "Edit",
-                json!({"file_path": path, "old_string": "x", "new_string": "y"}),
-            ),
+            ("Edit", json!({"file_path": path, "old_string": "x", "new_string": "y"})),
             ("list_files", json!({"path": path})),
-        ] {
+        } {
             let error = bench.refused(tool, args).await;
             assert_eq!(error.stable_code(), code, "{tool} {path}: {error}");
             let text = error.model_text();
@@ -193,14 +183,11 @@ async fn h21_a_fifo_is_refused_at_once_and_its_writer_waits_on() {
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(bench.root.join("socket")).unwrap();
     for name in ["fifo", "socket"] {
-        for (tool, args) in [
+        for (tool, args) in cases! {
             ("Read", json!({"file_path": name})),
             ("read_file", json!({"path": name})),
-            (
-                "Edit",
-                json!({"file_path": name, "old_string": "a", "new_string": "b"}),
-            ),
-        ] {
+            ("Edit", json!({"file_path": name, "old_string": "a", "new_string": "b"})),
+        } {
             assert_error!(bench.refused(tool, args).await, NotText: name);
         }
         bench
@@ -221,15 +208,12 @@ async fn h21_a_fifo_is_refused_at_once_and_its_writer_waits_on() {
 async fn h22_a_device_is_not_reached_by_a_link() {
     let bench = Bench::new();
     symlink("/dev/zero", bench.root.join("zero")).unwrap();
-    for (tool, args) in [
+    for (tool, args) in cases! {
         ("Read", json!({"file_path": "zero"})),
         ("read_file", json!({"path": "zero"})),
         ("Write", json!({"file_path": "zero", "content": "x"})),
-        (
-            "Edit",
-            json!({"file_path": "zero", "old_string": "a", "new_string": "b"}),
-        ),
-    ] {
+        ("Edit", json!({"file_path": "zero", "old_string": "a", "new_string": "b"})),
+    } {
         assert_error!(bench.refused(tool, args).await, OutsideWorkspace; "{tool}");
     }
     let listed = bench.ok("list_files", json!({})).await;

@@ -13,17 +13,14 @@ use crate::harness::tools::call_with;
 async fn a_cancelled_call_does_nothing() {
     let bench = Bench::new();
     bench.put("f", "a\n");
-    for (tool, args) in [
+    for (tool, args) in cases! {
         ("Read", json!({"file_path": "f"})),
         ("Write", json!({"file_path": "f", "content": "b"})),
-        (
-            "Edit",
-            json!({"file_path": "f", "old_string": "a", "new_string": "b"}),
-        ),
+        ("Edit", json!({"file_path": "f", "old_string": "a", "new_string": "b"})),
         ("read_file", json!({"path": "f"})),
         ("write_file", json!({"path": "f", "content": "b"})),
         ("list_files", json!({"recursive": true})),
-    ] {
+    } {
         let cx = ToolContext::for_detached_call(RequestId::new());
         cx.cancel.cancel();
         let error = call_with(&bench.tools, tool, args, cx)

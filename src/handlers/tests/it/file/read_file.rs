@@ -59,18 +59,14 @@ async fn read_file_refuses_in_its_own_words() {
     let bench = Bench::new();
     bench.put("d/f", "x\n");
     bench.put("blob", b"\0\x01\x02");
-    for (path, code, start) in [
+    for (path, code, start) in cases! {
         ("none", ErrorCode::NotFound, "Error: File not found\n"),
         ("d/f/below", ErrorCode::NotFound, "Error: File not found\n"),
-        (
-            "../root-evil/f",
-            ErrorCode::OutsideWorkspace,
-            "Error: Security violation\n",
-        ),
+        ("../root-evil/f", ErrorCode::OutsideWorkspace, "Error: Security violation\n"),
         ("d", ErrorCode::IsDirectory, ""),
         ("blob", ErrorCode::NotText, ""),
         ("", ErrorCode::InvalidArgs, ""),
-    ] {
+    } {
         let error = bench.refused("read_file", json!({"path": path})).await;
         assert_eq!(error.stable_code(), code, "{path}: {error}");
         assert_starts_with!(error.model_text(), start; "{path}");

@@ -70,21 +70,15 @@ async fn an_access_control_list_stays_and_its_mask_is_given_to_no_group() {
     }
     let noted = set(&file, "user.note", b"kept");
     assert_eq!(mode(&file), 0o660, "the group's bits are the mask");
-    for (tool, args) in [
-        (
-            "Edit",
-            json!({ "file_path": "f", "old_string": "one", "new_string": "1" }),
-        ),
+    for (tool, args) in cases! {
+        ("Edit", json!({ "file_path": "f", "old_string": "one", "new_string": "1" })),
         ("Write", json!({ "file_path": "f", "content": "two\n" })),
         (
             "MultiEdit",
             json!({ "file_path": "f", "edits": [{ "old_string": "two", "new_string": "2" }] }),
         ),
-        (
-            "ApplyPatch",
-            json!({ "patch": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-2\n+3\n" }),
-        ),
-    ] {
+        ("ApplyPatch", json!({ "patch": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-2\n+3\n" })),
+    } {
         let reply = bench.ok(tool, args).await;
         assert!(
             reply.meta.warnings.is_empty(),

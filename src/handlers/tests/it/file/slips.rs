@@ -24,25 +24,16 @@ async fn a_placeholder_for_code_is_refused_wherever_it_would_be_written() {
     );
     let patch = "*** Begin Patch\n*** Update File: f\n@@\n     one();\n-    two();\n-    three();\n+    // ... existing code ...\n*** End Patch\n";
     bench.put("f", whole);
-    for (tool, args) in [
-        (
-            "Edit",
-            json!({"file_path": "f", "old_string": old, "new_string": new}),
-        ),
-        (
-            "MultiEdit",
-            json!({"file_path": "f", "edits": [{"old_string": old, "new_string": new}]}),
-        ),
+    for (tool, args) in cases! {
+        ("Edit", json!({"file_path": "f", "old_string": old, "new_string": new})),
+        ("MultiEdit", json!({"file_path": "f", "edits": [{"old_string": old, "new_string": new}]})),
         (
             "Write",
             json!({"file_path": "f", "content": "fn a() {\n    // ... existing code ...\n}\n"}),
         ),
-        (
-            "write_file",
-            json!({"path": "f", "content": "# rest of the file unchanged\n"}),
-        ),
+        ("write_file", json!({"path": "f", "content": "# rest of the file unchanged\n"})),
         ("ApplyPatch", json!({"patch": patch})),
-    ] {
+    } {
         let error = bench.refused(tool, args).await;
         assert_error!(error, InvalidArgs: "take the place of code"; "{tool}");
         assert_eq!(bench.get("f"), whole, "{tool}");

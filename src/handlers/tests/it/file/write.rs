@@ -199,28 +199,19 @@ async fn the_mark_of_a_masked_secret_is_not_written() {
     let mark = mark();
     let content = format!("key = {mark}\nmode = fast\n");
     bench.put("conf", "key = hunter2\nmode = slow\n");
-    for (tool, args) in [
+    for (tool, args) in cases! {
         ("Write", json!({"file_path": "conf", "content": content})),
         ("Write", json!({"file_path": "new", "content": content})),
         ("write_file", json!({"path": "conf", "content": content})),
         ("write_file", json!({"path": "new", "content": content})),
-        (
-            "Edit",
-            json!({"file_path": "conf", "old_string": "slow", "new_string": content}),
-        ),
+        ("Edit", json!({"file_path": "conf", "old_string": "slow", "new_string": content})),
         (
             "Edit",
             json!({"file_path": "conf", "old_string": "slow", "new_string": content, "dry_run": true}),
         ),
-        (
-            "Edit",
-            json!({"file_path": "conf", "old_string": content, "new_string": "x"}),
-        ),
-        (
-            "Edit",
-            json!({"file_path": "new", "old_string": "", "new_string": content}),
-        ),
-    ] {
+        ("Edit", json!({"file_path": "conf", "old_string": content, "new_string": "x"})),
+        ("Edit", json!({"file_path": "new", "old_string": "", "new_string": content})),
+    } {
         let error = bench.refused(tool, args.clone()).await;
         assert_error!(error, InvalidArgs; "{tool} {args}");
         for words in [mark.as_str(), "stands for a secret value", "Edit"] {

@@ -190,24 +190,15 @@ async fn refusals_and_the_cancel() {
     assert!(bench.git_in(&other, &["init", "-q"]));
     fs::write(other.join("x"), "x").expect("a file");
     bench.write("b.txt", "x");
-    for (args, code) in [
+    for (args, code) in cases! {
         (json!({"paths": []}), ErrorCode::InvalidArgs),
         (json!({}), ErrorCode::InvalidArgs),
         (json!({"paths": ["repo/never.txt"]}), ErrorCode::NotFound),
-        (
-            json!({"paths": ["repo/b.txt", "repo/never.txt"]}),
-            ErrorCode::NotFound,
-        ),
-        (
-            json!({"paths": ["repo/b.txt", "other/x"]}),
-            ErrorCode::InvalidArgs,
-        ),
+        (json!({"paths": ["repo/b.txt", "repo/never.txt"]}), ErrorCode::NotFound),
+        (json!({"paths": ["repo/b.txt", "other/x"]}), ErrorCode::InvalidArgs),
         (json!({"paths": ["../x"]}), ErrorCode::OutsideWorkspace),
-        (
-            json!({"paths": vec!["repo/b.txt"; 501]}),
-            ErrorCode::InvalidArgs,
-        ),
-    ] {
+        (json!({"paths": vec!["repo/b.txt"; 501]}), ErrorCode::InvalidArgs),
+    } {
         bench.refused_as("GitAdd", args, code).await;
     }
     bench

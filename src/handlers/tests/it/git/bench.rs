@@ -181,7 +181,7 @@ impl Bench {
 
     /// None of the tools leaves the mark. Those that change the repository come last.
     pub async fn no_tool_runs(&self, mark: &Path) {
-        for (tool, args) in [
+        for (tool, args) in cases! {
             ("GitStatus", json!({"path": "repo"})),
             ("GitDiff", json!({"path": "repo"})),
             ("GitDiff", json!({"path": "repo", "staged": true})),
@@ -199,11 +199,8 @@ impl Bench {
             ("get_git_status", json!({"path": "repo"})),
             ("get_diff", json!({"path": "repo"})),
             ("GitAdd", json!({"paths": ["repo/a.txt"]})),
-            (
-                "git_add_commit",
-                json!({"paths": ["repo"], "message": "all"}),
-            ),
-        ] {
+            ("git_add_commit", json!({"paths": ["repo"], "message": "all"})),
+        } {
             self.touch();
             let answer = self.ask(tool, args.clone()).await;
             assert!(!mark.exists(), "{tool} {args} ran the payload: {answer:?}");

@@ -73,23 +73,14 @@ async fn refusals_and_the_cancel() {
     let bench = Bench::new();
     bench.write("new.txt", "x");
     fs::create_dir(bench.repo().join("sub")).expect("a folder");
-    for (args, code) in [
+    for (args, code) in cases! {
         (json!({"path": "repo/new.txt"}), ErrorCode::NotFound),
         (json!({"path": "repo/never.txt"}), ErrorCode::NotFound),
         (json!({"path": "repo/sub"}), ErrorCode::IsDirectory),
-        (
-            json!({"path": "repo/a.txt", "start_line": 9}),
-            ErrorCode::InvalidArgs,
-        ),
-        (
-            json!({"path": "repo/a.txt", "start_line": 2, "end_line": 1}),
-            ErrorCode::InvalidArgs,
-        ),
-        (
-            json!({"path": "repo/a.txt", "ref": "--contents=/etc/passwd"}),
-            ErrorCode::InvalidArgs,
-        ),
-    ] {
+        (json!({"path": "repo/a.txt", "start_line": 9}), ErrorCode::InvalidArgs),
+        (json!({"path": "repo/a.txt", "start_line": 2, "end_line": 1}), ErrorCode::InvalidArgs),
+        (json!({"path": "repo/a.txt", "ref": "--contents=/etc/passwd"}), ErrorCode::InvalidArgs),
+    } {
         bench.refused_as("GitBlame", args, code).await;
     }
     bench

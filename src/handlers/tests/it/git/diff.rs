@@ -14,15 +14,12 @@ async fn each_pair_of_states_can_be_compared() {
     bench.write("a.txt", "one\nstaged\n");
     bench.git(&["add", "a.txt"]);
     bench.write("a.txt", "one\nnow\n");
-    for (args, lines) in [
+    for (args, lines) in cases! {
         (json!({"path": "repo"}), "-staged\n+now\n"),
         (json!({"path": "repo", "staged": true}), "-two\n+staged\n"),
         (json!({"path": "repo", "from": "HEAD"}), "-two\n+now\n"),
-        (
-            json!({"path": "repo/a.txt", "from": "main"}),
-            "-two\n+now\n",
-        ),
-    ] {
+        (json!({"path": "repo/a.txt", "from": "main"}), "-two\n+now\n"),
+    } {
         let answer = bench.answer("GitDiff", args.clone()).await;
         assert_contains!(answer, lines, "1 file changed, +1 -1"; "{args}");
     }
@@ -193,29 +190,17 @@ async fn context_and_blanks_are_as_asked() {
 #[tokio::test]
 async fn refusals_and_the_cancel() {
     let bench = Bench::new();
-    for (args, code) in [
-        (
-            json!({"path": "repo", "to": "HEAD"}),
-            ErrorCode::InvalidArgs,
-        ),
+    for (args, code) in cases! {
+        (json!({"path": "repo", "to": "HEAD"}), ErrorCode::InvalidArgs),
         (
             json!({"path": "repo", "from": "HEAD", "to": "HEAD", "staged": true}),
             ErrorCode::InvalidArgs,
         ),
-        (
-            json!({"path": "repo", "merge_base": true}),
-            ErrorCode::InvalidArgs,
-        ),
-        (
-            json!({"path": "repo", "from": "--output=f"}),
-            ErrorCode::InvalidArgs,
-        ),
-        (
-            json!({"path": "repo", "from": "nothing-like-it"}),
-            ErrorCode::NotFound,
-        ),
+        (json!({"path": "repo", "merge_base": true}), ErrorCode::InvalidArgs),
+        (json!({"path": "repo", "from": "--output=f"}), ErrorCode::InvalidArgs),
+        (json!({"path": "repo", "from": "nothing-like-it"}), ErrorCode::NotFound),
         (json!({"path": "repo/never.txt"}), ErrorCode::NotFound),
-    ] {
+    } {
         bench.refused_as("GitDiff", args, code).await;
     }
     bench.cancelled("GitDiff", json!({"path": "repo"})).await;

@@ -48,27 +48,15 @@ async fn it_runs_no_hooks_and_says_what_does() {
 async fn refusals_and_the_cancel() {
     let bench = Bench::new();
     bench.write(".env", "x");
-    for (args, code) in [
+    for (args, code) in cases! {
         (json!({"paths": ["repo/a.txt"]}), ErrorCode::InvalidArgs),
         (json!({"message": "x"}), ErrorCode::InvalidArgs),
         (json!({"paths": [], "message": "x"}), ErrorCode::InvalidArgs),
-        (
-            json!({"paths": ["repo/a.txt"], "message": ""}),
-            ErrorCode::InvalidArgs,
-        ),
-        (
-            json!({"paths": ["repo/a.txt"], "message": "x"}),
-            ErrorCode::NoMatch,
-        ),
-        (
-            json!({"paths": ["repo/.env"], "message": "x"}),
-            ErrorCode::PolicyDenied,
-        ),
-        (
-            json!({"paths": ["repo/never"], "message": "x"}),
-            ErrorCode::NotFound,
-        ),
-    ] {
+        (json!({"paths": ["repo/a.txt"], "message": ""}), ErrorCode::InvalidArgs),
+        (json!({"paths": ["repo/a.txt"], "message": "x"}), ErrorCode::NoMatch),
+        (json!({"paths": ["repo/.env"], "message": "x"}), ErrorCode::PolicyDenied),
+        (json!({"paths": ["repo/never"], "message": "x"}), ErrorCode::NotFound),
+    } {
         bench.refused_as("git_add_commit", args, code).await;
     }
     bench

@@ -33,17 +33,11 @@ async fn h64_that_filters_do_not_run_is_said_and_adding_is_refused() {
                 reply.meta
             );
             bench.write("a.txt", "one\nzwei\n");
-            for (tool, args) in [
+            for (tool, args) in cases! {
                 ("GitAdd", json!({"paths": ["repo/a.txt"]})),
-                (
-                    "GitCommit",
-                    json!({"paths": ["repo/a.txt"], "message": "x"}),
-                ),
-                (
-                    "GitCommit",
-                    json!({"path": "repo", "all": true, "message": "x"}),
-                ),
-            ] {
+                ("GitCommit", json!({"paths": ["repo/a.txt"], "message": "x"})),
+                ("GitCommit", json!({"path": "repo", "all": true, "message": "x"})),
+            } {
                 let text = bench.refused_as(tool, args, ErrorCode::PolicyDenied).await;
                 assert_contains!(
                     text,
@@ -261,24 +255,18 @@ async fn h74_a_ref_is_never_an_option() {
         "--".to_owned(),
         " --all".to_owned(),
     ] {
-        for (tool, args) in [
+        for (tool, args) in cases! {
             ("GitDiff", json!({"path": "repo", "from": value})),
-            (
-                "GitDiff",
-                json!({"path": "repo", "from": "HEAD", "to": value}),
-            ),
+            ("GitDiff", json!({"path": "repo", "from": "HEAD", "to": value})),
             ("GitLog", json!({"path": "repo", "ref": value})),
-            (
-                "GitLog",
-                json!({"path": "repo", "ref": format!("HEAD..{value}")}),
-            ),
+            ("GitLog", json!({"path": "repo", "ref": format!("HEAD..{value}")})),
             ("GitLog", json!({"path": "repo", "author": value})),
             ("GitLog", json!({"path": "repo", "grep": value})),
             ("GitLog", json!({"path": "repo", "since": value})),
             ("GitShow", json!({"path": "repo", "ref": value})),
             ("GitShow", json!({"path": "repo/a.txt", "ref": value})),
             ("GitBlame", json!({"path": "repo/a.txt", "ref": value})),
-        ] {
+        } {
             bench.refused_as(tool, args, ErrorCode::InvalidArgs).await;
         }
     }

@@ -49,31 +49,15 @@ async fn a_path_a_range_an_author_a_text_and_a_time_narrow_it_down() {
         "--author",
         "Grace <g@example.org>",
     ]);
-    for (args, yes, no) in [
+    for (args, yes, no) in cases! {
         (json!({"path": "repo/c.txt"}), "Adds B", "first"),
         (json!({"path": "repo/b.txt"}), "renames", "first"),
-        (
-            json!({"path": "repo", "ref": "main..feature"}),
-            "renames",
-            "Adds B",
-        ),
+        (json!({"path": "repo", "ref": "main..feature"}), "renames", "Adds B"),
         (json!({"path": "repo", "ref": "main"}), "Adds B", "renames"),
-        (
-            json!({"path": "repo", "author": "GRACE"}),
-            "renames",
-            "Adds B",
-        ),
-        (
-            json!({"path": "repo", "grep": "dot.)"}),
-            "Adds B",
-            "renames",
-        ),
-        (
-            json!({"path": "repo", "since": "1 week ago", "count": 1}),
-            "renames",
-            "Adds B",
-        ),
-    ] {
+        (json!({"path": "repo", "author": "GRACE"}), "renames", "Adds B"),
+        (json!({"path": "repo", "grep": "dot.)"}), "Adds B", "renames"),
+        (json!({"path": "repo", "since": "1 week ago", "count": 1}), "renames", "Adds B"),
+    } {
         let answer = bench.answer("GitLog", args.clone()).await;
         assert_contains!(answer, yes; "{args}");
         assert_lacks!(answer, no; "{args}");
@@ -137,29 +121,14 @@ async fn authors_and_subjects_stay_on_their_lines() {
 #[tokio::test]
 async fn refusals_and_the_cancel() {
     let bench = Bench::new();
-    for (args, code) in [
-        (
-            json!({"path": "repo", "ref": "-Ox"}),
-            ErrorCode::InvalidArgs,
-        ),
-        (
-            json!({"path": "repo", "ref": "main..--all"}),
-            ErrorCode::InvalidArgs,
-        ),
-        (
-            json!({"path": "repo", "author": "--output=f"}),
-            ErrorCode::InvalidArgs,
-        ),
-        (
-            json!({"path": "repo", "since": "gibberish"}),
-            ErrorCode::InvalidArgs,
-        ),
-        (
-            json!({"path": "repo", "ref": "nowhere"}),
-            ErrorCode::NotFound,
-        ),
+    for (args, code) in cases! {
+        (json!({"path": "repo", "ref": "-Ox"}), ErrorCode::InvalidArgs),
+        (json!({"path": "repo", "ref": "main..--all"}), ErrorCode::InvalidArgs),
+        (json!({"path": "repo", "author": "--output=f"}), ErrorCode::InvalidArgs),
+        (json!({"path": "repo", "since": "gibberish"}), ErrorCode::InvalidArgs),
+        (json!({"path": "repo", "ref": "nowhere"}), ErrorCode::NotFound),
         (json!({"path": "repo/never.txt"}), ErrorCode::NotFound),
-    ] {
+    } {
         bench.refused_as("GitLog", args, code).await;
     }
     bench.cancelled("GitLog", json!({"path": "repo"})).await;

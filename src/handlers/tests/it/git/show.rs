@@ -103,21 +103,12 @@ async fn a_long_file_has_a_handle_and_another_kind_of_file_is_named() {
 async fn refusals_and_the_cancel() {
     let bench = Bench::new();
     bench.git(&["branch", "feature"]);
-    for (args, code) in [
-        (
-            json!({"path": "repo", "ref": "--upload-pack=x"}),
-            ErrorCode::InvalidArgs,
-        ),
+    for (args, code) in cases! {
+        (json!({"path": "repo", "ref": "--upload-pack=x"}), ErrorCode::InvalidArgs),
         (json!({"path": "repo", "ref": ""}), ErrorCode::InvalidArgs),
-        (
-            json!({"path": "repo", "ref": "HEAD:no.txt"}),
-            ErrorCode::NotFound,
-        ),
-        (
-            json!({"path": "repo", "ref": "HEAD~99"}),
-            ErrorCode::NotFound,
-        ),
-    ] {
+        (json!({"path": "repo", "ref": "HEAD:no.txt"}), ErrorCode::NotFound),
+        (json!({"path": "repo", "ref": "HEAD~99"}), ErrorCode::NotFound),
+    } {
         bench.refused_as("GitShow", args, code).await;
     }
     let text = bench

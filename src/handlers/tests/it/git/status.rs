@@ -68,14 +68,11 @@ async fn a_merge_with_a_conflict_says_how_to_go_on() {
 
 #[tokio::test]
 async fn a_rebase_a_cherry_pick_and_a_revert_are_named() {
-    for (command, word) in [
+    for (command, word) in cases! {
         (["rebase", "other"].as_slice(), "A rebase is in progress"),
         (&["cherry-pick", "other"], "A cherry-pick is in progress"),
-        (
-            &["revert", "--no-edit", "main~1"],
-            "A revert is in progress",
-        ),
-    ] {
+        (&["revert", "--no-edit", "main~1"], "A revert is in progress"),
+    } {
         let bench = Bench::new();
         bench.git(&["checkout", "-q", "-b", "other"]);
         bench.write("a.txt", "one\nother\n");

@@ -108,17 +108,11 @@ async fn h79_another_gits_lock_is_named_and_stays() {
         bench.answer("git_status", json!({"path": "repo"})).await,
         " M a.txt"
     );
-    for (tool, args) in [
+    for (tool, args) in cases! {
         ("GitAdd", json!({"paths": ["repo/a.txt"]})),
-        (
-            "GitCommit",
-            json!({"paths": ["repo/a.txt"], "message": "x"}),
-        ),
-        (
-            "git_add_commit",
-            json!({"paths": ["repo/a.txt"], "message": "x"}),
-        ),
-    ] {
+        ("GitCommit", json!({"paths": ["repo/a.txt"], "message": "x"})),
+        ("git_add_commit", json!({"paths": ["repo/a.txt"], "message": "x"})),
+    } {
         let text = bench.refused_as(tool, args, ErrorCode::Busy).await;
         assert_contains!(text, "repo/.git/index.lock is there", "was not removed");
     }

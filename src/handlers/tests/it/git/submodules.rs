@@ -121,28 +121,16 @@ async fn another_commit_of_a_submodule_is_a_change() {
     add_submodule(&bench);
     let (module, status) = (bench.repo().join("module"), json!({"path": "repo"}));
     assert!(bench.git_in(&module, &["commit", "-q", "--allow-empty", "-m", "y"]));
-    for (tool, args, said) in [
+    for (tool, args, said) in cases! {
         ("GitStatus", status.clone(), "modified: module"),
         ("git_status", json!({"path": "repo"}), " M module"),
         ("GitDiff", status.clone(), "+Subproject commit"),
-        (
-            "GitAdd",
-            json!({"paths": ["repo"]}),
-            "Staged 1 file:\n  modified: module",
-        ),
-        (
-            "GitDiff",
-            json!({"path": "repo", "staged": true}),
-            "+Subproject commit",
-        ),
-        (
-            "GitCommit",
-            json!({"path": "repo", "message": "newer"}),
-            "newer",
-        ),
+        ("GitAdd", json!({"paths": ["repo"]}), "Staged 1 file:\n  modified: module"),
+        ("GitDiff", json!({"path": "repo", "staged": true}), "+Subproject commit"),
+        ("GitCommit", json!({"path": "repo", "message": "newer"}), "newer"),
         ("GitShow", status.clone(), "+Subproject commit"),
         ("GitStatus", status.clone(), "clean"),
-    ] {
+    } {
         let answer = bench.answer(tool, args).await;
         assert_contains!(answer, said; "{tool}");
     }

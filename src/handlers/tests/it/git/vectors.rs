@@ -353,18 +353,15 @@ impl Trap {
             .map(|word| self.filled(word))
             .collect();
         for option in options.iter().filter(|word| word.starts_with('-')) {
-            for (tool, args) in [
+            for (tool, args) in cases! {
                 ("GitLog", json!({"path": "repo", "ref": option})),
                 ("GitShow", json!({"path": "repo", "ref": option})),
                 ("GitDiff", json!({"path": "repo", "from": option})),
                 ("GitBlame", json!({"path": "repo/a.txt", "ref": option})),
                 ("GitLog", json!({"path": format!("repo/{option}")})),
                 ("GitAdd", json!({"paths": [format!("repo/{option}")]})),
-                (
-                    "GitCommit",
-                    json!({"path": "repo", "all": true, "message": option}),
-                ),
-            ] {
+                ("GitCommit", json!({"path": "repo", "all": true, "message": option})),
+            } {
                 // Most are refused, and what they answer is the matter of other tests.
                 let _ = self.bench.ask(tool, args.clone()).await;
                 if self.has_run() {

@@ -307,17 +307,14 @@ async fn a_pattern_is_read_as_it_must_be_meant() {
         ("src/b.ts", "two\n"),
         ("Cafe\u{301}.txt", "un cafe\u{301}\n"),
     ]);
-    for (pattern, found) in [
+    for (pattern, found) in cases! {
         (json!("app/[id]/*.tsx"), vec!["app/[id]/page.tsx"]),
-        (
-            json!("app/[[...slug]]/*.tsx"),
-            vec!["app/[[...slug]]/page.tsx"],
-        ),
+        (json!("app/[[...slug]]/*.tsx"), vec!["app/[[...slug]]/page.tsx"]),
         (json!("*.py,*.ts"), vec!["a.py", "src/b.ts"]),
         (json!("*.py *.ts"), vec!["a.py", "src/b.ts"]),
         (json!(["*.py", "src/*.ts"]), vec!["a.py", "src/b.ts"]),
         (json!("Caf\u{e9}*"), vec!["Cafe\u{301}.txt"]),
-    ] {
+    } {
         let args = json!({"pattern": pattern, "sort": "name", "limit": 0});
         let answer = tree.ask("Glob", args).await;
         assert_eq!(listed(&answer), found, "{pattern}: {answer}");

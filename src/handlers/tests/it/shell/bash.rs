@@ -10,28 +10,19 @@ use crate::harness::wait::with_enough_time;
 async fn every_name_that_models_use_for_an_argument_is_taken() {
     let bench = Bench::new();
     std::fs::create_dir(bench.workspace.path().join("sub")).expect("a folder");
-    for (args, expected) in [
+    for (args, expected) in cases! {
         (json!({"cmd": "echo 1"}), "1"),
         (json!({"script": "echo 1"}), "1"),
-        (
-            json!({"command": "basename $PWD", "workingDirectory": "sub"}),
-            "sub",
-        ),
-        (
-            json!({"command": "basename $PWD", "directory": "sub"}),
-            "sub",
-        ),
+        (json!({"command": "basename $PWD", "workingDirectory": "sub"}), "sub"),
+        (json!({"command": "basename $PWD", "directory": "sub"}), "sub"),
         (json!({"command": "basename $PWD", "cwd": "./sub/"}), "sub"),
-        (
-            json!({"command": "echo $A", "environment": {"A": "x"}}),
-            "x",
-        ),
+        (json!({"command": "echo $A", "environment": {"A": "x"}}), "x"),
         (json!({"command": "cat", "input": "read"}), "read"),
         (
             json!({"command": "echo 1", "timeoutMs": "5000", "maxOutputChars": 1000, "description": null}),
             "1",
         ),
-    ] {
+    } {
         assert_eq!(bench.text("Bash", args.clone()).await, expected, "{args}");
     }
     let here = bench
@@ -43,39 +34,21 @@ async fn every_name_that_models_use_for_an_argument_is_taken() {
 #[tokio::test]
 async fn arguments_that_cannot_be_meant_are_refused_before_anything_runs() {
     let bench = Bench::new();
-    for (args, words) in [
+    for (args, words) in cases! {
         (json!({}), "command"),
         (json!({"command": ["ls"]}), "command"),
         (json!({"command": "touch ran", "colour": true}), "colour"),
         (json!({"command": "touch ran", "timeout": 0}), "timeout"),
         (json!({"command": "touch ran", "timeout": -5}), "timeout"),
-        (
-            json!({"command": "touch ran", "timeout": "soon"}),
-            "timeout",
-        ),
-        (
-            json!({"command": "touch ran", "yield_ms": 249}),
-            "250 to 60000",
-        ),
-        (
-            json!({"command": "touch ran", "yield_ms": 60_001}),
-            "250 to 60000",
-        ),
-        (
-            json!({"command": "touch ran", "tty": true, "stdin": "x"}),
-            "WriteShell",
-        ),
+        (json!({"command": "touch ran", "timeout": "soon"}), "timeout"),
+        (json!({"command": "touch ran", "yield_ms": 249}), "250 to 60000"),
+        (json!({"command": "touch ran", "yield_ms": 60_001}), "250 to 60000"),
+        (json!({"command": "touch ran", "tty": true, "stdin": "x"}), "WriteShell"),
         (json!({"command": "touch ran", "cols": 80}), "tty=true"),
-        (
-            json!({"command": "touch ran", "tty": true, "cols": 19}),
-            "20 to 500",
-        ),
-        (
-            json!({"command": "touch ran", "tty": true, "rows": 201}),
-            "5 to 200",
-        ),
+        (json!({"command": "touch ran", "tty": true, "cols": 19}), "20 to 500"),
+        (json!({"command": "touch ran", "tty": true, "rows": 201}), "5 to 200"),
         (json!({"command": "touch ran", "cwd": "a\u{0}b"}), "NUL"),
-    ] {
+    } {
         assert_error!(bench.call("Bash", args).await.expect_err(words), InvalidArgs: words);
     }
     assert!(!bench.workspace.path().join("ran").exists());

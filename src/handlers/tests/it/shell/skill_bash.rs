@@ -144,23 +144,14 @@ async fn its_arguments_are_those_of_bash_and_a_skill() {
     expected.push("skill_id".to_owned());
     expected.sort();
     assert_eq!(keys(&skill), expected);
-    for (args, words) in [
+    for (args, words) in cases! {
         (json!({"command": "x"}), "skill_id"),
         (json!({"skill_id": "a"}), "command"),
-        (
-            json!({"skill_id": "a", "command": "x", "colour": 1}),
-            "colour",
-        ),
+        (json!({"skill_id": "a", "command": "x", "colour": 1}), "colour"),
         (json!({"skill_id": 3, "command": "x"}), "skill_id"),
-        (
-            json!({"skill_id": "a", "command": "x", "timeout": -1}),
-            "timeout",
-        ),
-        (
-            json!({"skill_id": "a", "command": "x", "env": {"A": [1]}}),
-            "env",
-        ),
-    ] {
+        (json!({"skill_id": "a", "command": "x", "timeout": -1}), "timeout"),
+        (json!({"skill_id": "a", "command": "x", "env": {"A": [1]}}), "env"),
+    } {
         assert_error!(bench.call("SkillBash", args).await.expect_err(words), InvalidArgs: words);
     }
 }

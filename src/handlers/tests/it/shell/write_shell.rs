@@ -194,35 +194,19 @@ async fn arguments_that_type_nothing_or_too_much_are_refused_before_anything_is_
         "ready",
     )
     .await;
-    for (args, code, words) in [
+    for (args, code, words) in cases! {
         (json!({}), ErrorCode::InvalidArgs, "nothing to type"),
         (
             json!({"text": "x", "keys": ["entre", "ctrl-c", "f13"]}),
             ErrorCode::InvalidArgs,
             "\"entre\", \"f13\"",
         ),
-        (
-            json!({"keys": ["hyper"]}),
-            ErrorCode::InvalidArgs,
-            "page-down",
-        ),
-        (
-            json!({"text": "x".repeat((64 << 10) + 1)}),
-            ErrorCode::TooLarge,
-            "65,536",
-        ),
+        (json!({"keys": ["hyper"]}), ErrorCode::InvalidArgs, "page-down"),
+        (json!({"text": "x".repeat((64 << 10) + 1)}), ErrorCode::TooLarge, "65,536"),
         (json!({"keys": vec!["a"; 201]}), ErrorCode::TooLarge, "200"),
-        (
-            json!({"text": "x".repeat(5_000)}),
-            ErrorCode::TooLarge,
-            "4095",
-        ),
-        (
-            json!({"text": "x", "pattern": "("}),
-            ErrorCode::InvalidArgs,
-            "regular expression",
-        ),
-    ] {
+        (json!({"text": "x".repeat(5_000)}), ErrorCode::TooLarge, "4095"),
+        (json!({"text": "x", "pattern": "("}), ErrorCode::InvalidArgs, "regular expression"),
+    } {
         let mut call = args.clone();
         call["shell_id"] = json!("sh_1");
         let refused = bench.call("WriteShell", call).await.expect_err(words);

@@ -60,16 +60,12 @@ async fn what_cannot_be_started_is_an_error_that_says_why() {
     make_program(&folder.join("no-interpreter"), "#!/no/such/interpreter\n");
     make_program(&folder.join("no-program"), "just text\n");
     std::fs::write(folder.join("no-permission"), "#!/bin/sh\n").expect("a file");
-    for (command, code, words) in [
+    for (command, code, words) in cases! {
         ("no-such-program", ErrorCode::NotFound, "no program"),
         ("./no-interpreter", ErrorCode::NotFound, "interpreter"),
         ("./no-program", ErrorCode::Io, "#!"),
-        (
-            "./no-permission",
-            ErrorCode::PermissionDenied,
-            "may not be executed",
-        ),
-    ] {
+        ("./no-permission", ErrorCode::PermissionDenied, "may not be executed"),
+    } {
         let args = json!({"command": command, "args": []});
         let refused = call(&bench, "one", "run_command", args)
             .await
