@@ -258,15 +258,9 @@ fn a_path_may_be_an_address_or_end_in_a_line() {
         entry.tool_spec().canonical_args(args).expect("it is taken")
     };
     let read = canonical(r#"{"path":"src/a.py:12"}"#);
-    assert_eq!(
-        (&read["file_path"], &read["offset"]),
-        (&"src/a.py".into(), &12.into())
-    );
+    assert_fields!(read, {"file_path": "src/a.py", "offset": 12});
     let read = canonical(r#"{"path":"src/a.py:12:5","limit":3}"#);
-    assert_eq!(
-        (&read["file_path"], &read["offset"], &read["limit"]),
-        (&"src/a.py".into(), &12.into(), &3.into())
-    );
+    assert_fields!(read, {"file_path": "src/a.py", "offset": 12, "limit": 3});
     let read = canonical(r#"{"path":"a.py","view_range":[5,9]}"#);
     assert_eq!((&read["offset"], &read["limit"]), (&5.into(), &5.into()));
     assert_eq!(canonical(r#"{"path":"dir:12"}"#)["file_path"], "dir:12");
@@ -291,10 +285,7 @@ fn the_policy_reads_the_arguments_as_the_tool_does() {
             .expect("it is taken")
     };
     let shown = canonical("GitShow", r#"{"ref":"HEAD:conf/.env"}"#);
-    assert_eq!(
-        (&shown["ref"], &shown["path"]),
-        (&"HEAD".into(), &"conf/.env".into())
-    );
+    assert_fields!(shown, {"ref": "HEAD", "path": "conf/.env"});
     assert_eq!(
         canonical("GitShow", r#"{"ref":"main@{10:00}"}"#)["ref"],
         "main@{10:00}"

@@ -172,10 +172,7 @@ async fn what_a_call_may_do_follows_from_kind_and_permission() {
         assert!(!entry.tool_spec().always_asks);
         let body = entry.tool_spec().catalog_body();
         assert_eq!(body["kind"], if kind == "odd" { "other" } else { kind });
-        assert_eq!(
-            (&body["requires_permission"], &body["categories"]),
-            (&json!(!looks), &json!(["editor"]))
-        );
+        assert_fields!(body, {"requires_permission": !looks, "categories": ["editor"]});
     }
     let guarded = setup.registry().find("ide_guarded").expect("there");
     assert_eq!(
@@ -183,14 +180,12 @@ async fn what_a_call_may_do_follows_from_kind_and_permission() {
         (ToolEffect::Executes, true)
     );
     let body = guarded.tool_spec().catalog_body();
-    assert_eq!(
-        (&body["requires_permission"], &body["kind"]),
-        (&json!(true), &json!("read"))
-    );
-    assert_eq!(
-        (&body["categories"], &body["origin"]),
-        (&json!(["editor", "python"]), &json!("editor: Pad one"))
-    );
+    assert_fields!(body, {
+        "requires_permission": true,
+        "kind": "read",
+        "categories": ["editor", "python"],
+        "origin": "editor: Pad one",
+    });
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use punie_editor::{AttachedEditors, discover_editor_tools};
 use punie_engine::runner::RunnerSettings;
 use punie_tool::ToolRegistry;
-use serde_json::json;
 
 use super::editor::{
     DeviceTools, connect_editor, discovery_capability, tool_description, tool_listing,
@@ -165,8 +164,7 @@ async fn the_backend_is_told_when_guests_come_and_go() {
     })
     .await;
     let (_, body) = setup.caller.tools().await.swap_remove(0);
-    assert_eq!(body["origin"], "editor: Pad one");
-    assert_eq!(body["schema"]["required"], json!(["symbol"]));
+    assert_fields!(body, {"origin": "editor: Pad one", "/schema/required": ["symbol"]});
 
     drop(found);
     wait_for_some("both tools to be gone", async || {

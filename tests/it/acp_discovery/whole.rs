@@ -59,10 +59,7 @@ async fn a_caller_finds_an_editors_tool_and_calls_it_until_the_editor_goes() {
     assert_contains!(said, "Run by Testedit 1.0: ide_find, ide_rename.");
     assert_contains!(said, "Left out: tools[2]: it is not an object.");
     let body = published_tool(&setup, "ide_find").await;
-    assert_eq!(
-        (&body["origin"], &body["requires_permission"]),
-        (&json!("editor: Testedit 1.0"), &json!(false))
-    );
+    assert_fields!(body, {"origin": "editor: Testedit 1.0", "requires_permission": false});
     assert_eq!(
         published_tool(&setup, "ide_rename").await["requires_permission"],
         true

@@ -150,10 +150,7 @@ async fn a_tool_is_called_here() {
         (gone.code, object_keys(&gone.json())),
         (1, vec!["error", "meta", "outcome", "requestId", "toolName"])
     );
-    assert_eq!(
-        (&gone.json()["outcome"], &gone.json()["meta"]["code"]),
-        (&"error".into(), &"not_found".into())
-    );
+    assert_fields!(gone.json(), {"outcome": "error", "/meta/code": "not_found"});
     assert_eq!(user.types(&["call", "Reed"]).await.code, 1);
     assert_eq!(user.types(&["call", "Read", "not json"]).await.code, 1);
     user.types(&["call", "no tool"])
@@ -286,10 +283,7 @@ async fn status_says_the_same_keys_without_a_runner() {
         object_keys(&status["canExecute"]),
         ["exec", "read", "write"]
     );
-    assert_eq!(
-        (&status["running"], &status["pid"]),
-        (&false.into(), &serde_json::Value::Null)
-    );
+    assert_fields!(status, {"running": false, "pid": null});
     let again = user.types(&["status", "--json"]).await.ended(3).json();
     assert_eq!(
         again["deviceId"], status["deviceId"],

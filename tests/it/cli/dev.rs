@@ -33,10 +33,7 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
         .await
         .done()
         .json();
-    assert_eq!(
-        (&status["running"], &status["deviceId"]),
-        (&true.into(), &ready["deviceId"])
-    );
+    assert_fields!(status, {"running": true, "deviceId": ready["deviceId"]});
     assert_eq!(status["pid"].as_u64(), dev.child.id().map(u64::from));
     assert_eq!(status["backend"]["reachable"], true);
 
@@ -107,10 +104,7 @@ async fn the_second_start_of_dev_is_the_same_device() {
     let url = first.ready["url"].clone();
     first.stopped().await;
     let second = user.serves(&["dev", "--json"]).await;
-    assert_eq!(
-        (&second.ready["deviceId"], &second.ready["callerToken"]),
-        (&device, &token)
-    );
+    assert_fields!(second.ready, {"deviceId": device, "callerToken": token});
     assert_eq!(
         second.ready["url"], url,
         "a waiting caller reaches the backend at the same address"

@@ -84,15 +84,11 @@ async fn status_shows_the_backend_and_the_workspace_of_dev_without_being_told() 
     assert_contains!(more, "  Setting      sandbox.require = \"partial\" (");
     dev.stopped().await;
     let ended = user.types(&["status", "--json"]).await.ended(3).json();
-    assert_eq!(
-        (
-            &ended["verdict"],
-            &ended["inForce"],
-            &ended["backend"]["url"]
-        ),
-        (&json!("not_running"), &Value::Null, &Value::Null),
-        "what an ended runner published is not shown"
-    );
+    assert_fields!(ended, {
+        "verdict": "not_running",
+        "inForce": null,
+        "/backend/url": null,
+    }; "what an ended runner published is not shown");
 }
 
 #[tokio::test]
@@ -145,14 +141,11 @@ async fn a_wrong_file_leaves_the_old_settings_in_force_and_is_told() {
         lines_about(status, "config").concat().contains("fulll")
     })
     .await;
-    assert_eq!(
-        (
-            &status["network"],
-            &status["inForce"]["ask"],
-            &status["verdict"]
-        ),
-        (&json!("none"), &json!(["executes"]), &json!("attention"))
-    );
+    assert_fields!(status, {
+        "network": "none",
+        "/inForce/ask": ["executes"],
+        "verdict": "attention",
+    });
     let policy = user.types(&["policy"]).await.ended(0).out;
     assert_contains!(
         policy,
@@ -197,10 +190,7 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
         status["inForce"]["confinement"]["network"] == "full"
     })
     .await;
-    assert_eq!(
-        (&status["network"], &status["verdict"]),
-        (&json!("full"), &json!("healthy"))
-    );
+    assert_fields!(status, {"network": "full", "verdict": "healthy"});
     let shown = user.types(&["status"]).await.ended(0).out;
     assert_contains!(shown, "; internet open\n");
 

@@ -125,10 +125,7 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         .await
         .ended(3)
         .json();
-    assert_eq!(
-        (&status["secrets"], &status["secretsKey"]),
-        (&json!(1), &json!("keychain"))
-    );
+    assert_fields!(status, {"secrets": 1, "secretsKey": "keychain"});
 
     // Without the session the keychain cannot be reached.
     let sealed = user.read("home/secrets/sealed.json");
@@ -142,10 +139,7 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         .await
         .refused(73, "not to be had");
     let status = user.types(&["status", "--json"]).await.ended(3).json();
-    assert_eq!(
-        (&status["secretsKey"], &status["degraded"]),
-        (&json!("keychain"), &json!(["secrets"]))
-    );
+    assert_fields!(status, {"secretsKey": "keychain", "degraded": ["secrets"]});
     assert_eq!(
         (
             user.read("home/secrets/sealed.json"),

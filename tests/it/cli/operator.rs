@@ -27,10 +27,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         .await
         .done()
         .json();
-    assert_eq!(
-        (&approver["name"], &approver["may"]),
-        (&json!("a person"), &json!("approve"))
-    );
+    assert_fields!(approver, {"name": "a person", "may": "approve"});
     let listed = operates(&["--json", "callers", "list"]).await.done().json();
     let callers: Vec<_> = listed
         .as_array()

@@ -111,14 +111,12 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         "the latest first"
     );
     assert_eq!(object_keys(&all[0]), LINE);
-    assert_eq!(
-        (&all[0]["outcome"], &all[0]["code"]),
-        (&"error".into(), &"not_found".into())
-    );
-    assert_eq!(
-        (&all[1]["outcome"], &all[1]["attempts"]),
-        (&"ok".into(), &1.into())
-    );
+    assert_fields!(all, {
+        "/0/outcome": "error",
+        "/0/code": "not_found",
+        "/1/outcome": "ok",
+        "/1/attempts": 1,
+    });
     for (filter, found) in [
         (&["--failed"][..], &bad),
         (&["--tool", "Bash"], &good),

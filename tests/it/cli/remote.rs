@@ -1,7 +1,5 @@
 //! A backend, a device and a caller, each in its own process.
 
-use serde_json::Value;
-
 use super::{CliUser, object_keys};
 
 const READY: [&str; 9] = [
@@ -22,10 +20,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
     let backend = host.serves(&["backend", "--json"]).await;
     let ready = &backend.ready;
     assert_eq!(object_keys(ready), READY);
-    assert_eq!(
-        (&ready["deviceId"], &ready["consoleUrl"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_fields!(ready, {"deviceId": null, "consoleUrl": null});
     let (url, code) = (
         ready["url"].as_str().expect("a text"),
         ready["pairingCode"].as_str().expect("a text"),
@@ -51,15 +46,9 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
         object_keys(&paired),
         ["config", "configWritten", "deviceId", "url"]
     );
-    assert_eq!(
-        (&paired["url"], &paired["configWritten"]),
-        (&url.into(), &true.into())
-    );
+    assert_fields!(paired, {"url": url, "configWritten": true});
     let status = user.types(&["status", "--json"]).await.ended(3).json();
-    assert_eq!(
-        (&status["deviceId"], &status["backend"]["reachable"]),
-        (&paired["deviceId"], &true.into())
-    );
+    assert_fields!(status, {"deviceId": paired["deviceId"], "/backend/reachable": true});
 
     // From here on no flags are needed, because config.toml has the values.
     let pass = user.types(&["run", "--once", "--json"]).await.done().json();
@@ -92,11 +81,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
         .json();
     assert_eq!(object_keys(&sent), ["requestId", "toolName"]);
     let pass = user.types(&["--once", "--json"]).await.done().json();
-    assert_eq!(
-        (&pass["polled"], &pass["executed"], &pass["delivered"]),
-        (&1.into(), &1.into(), &1.into())
-    );
-    assert_eq!((&pass["pending"], &pass["failed"]), (&0.into(), &0.into()));
+    assert_fields!(pass, {"polled": 1, "executed": 1, "delivered": 1, "pending": 0, "failed": 0});
     assert_eq!(user.read("work/a"), "b");
     assert_contains!(
         user.types(&["--once"]).await.done().out,
@@ -150,10 +135,7 @@ async fn nobody_answers_and_the_request_is_taken_back() {
         .await
         .done()
         .json();
-    assert_eq!(
-        (&said["requestId"], &said["state"]),
-        (&id.into(), &"cancelling".into())
-    );
+    assert_fields!(said, {"requestId": id, "state": "cancelling"});
     user.types(&["--once"]).await.done();
     assert!(
         !user.path("work/x").exists(),

@@ -48,8 +48,7 @@ async fn with_json_an_error_is_an_object_on_stderr() {
         let last = said.err.lines().last().expect("an error");
         let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{said:?}"));
         assert_eq!(said.code, code, "{said:?}");
-        assert_eq!(error["error"]["exitCode"], code);
-        assert_eq!(error["error"]["code"], name);
+        assert_fields!(error, {"/error/exitCode": code, "/error/code": name});
         let message = error["error"]["message"].as_str().expect("a text");
         assert!(!message.is_empty());
         assert!(said.out.is_empty(), "{said:?}");

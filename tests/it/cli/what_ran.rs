@@ -137,10 +137,7 @@ async fn an_owner_who_wants_no_titles_has_none() {
     )
     .await;
     let line = user.types(&["history", "--json"]).await.done().json();
-    assert_eq!(
-        (&line["title"], &line["exitCode"]),
-        (&Value::Null, &3.into())
-    );
+    assert_fields!(line, {"title": null, "exitCode": 3});
     let one = user.types(&["history", &id]).await.done().out;
     assert_contains!(one, "Arguments     not kept");
     assert_lacks!(one, "unkept-words");
@@ -186,10 +183,7 @@ async fn a_request_is_named_by_the_end_of_its_id_or_as_the_last() {
         .run_as_caller(&dev.ready, &["cancel", &short(&first), "--json"])
         .await
         .json();
-    assert_eq!(
-        (&cancelled["requestId"], &cancelled["state"]),
-        (&first.as_str().into(), &"finished".into())
-    );
+    assert_fields!(cancelled, {"requestId": first.as_str(), "state": "finished"});
     user.types(&["stop", "@last"])
         .await
         .refused(1, "had ended before");

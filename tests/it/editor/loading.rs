@@ -46,10 +46,7 @@ async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
         .iter()
         .find(|update| update["toolCallId"] == done)
         .expect("the earlier call");
-    assert_eq!(
-        (&earlier["title"], &earlier["status"]),
-        (&json!("Write a.txt"), &json!("completed"))
-    );
+    assert_fields!(earlier, {"title": "Write a.txt", "status": "completed"});
     // The thread is attached without a prompt, and the person is asked in it.
     wait_until("the turn to be open", || {
         editor.said(&session).contains("Attached")

@@ -37,10 +37,7 @@ async fn where_confinement_is_required_a_command_runs_here_and_says_why() {
             "nothing was asked of the editor"
         );
         let meta = &answer.payload["meta"];
-        assert_eq!(
-            (&meta["confinement"], &meta["source"]),
-            (&json!("full"), &Value::Null)
-        );
+        assert_fields!(meta, {"confinement": "full", "source": null});
         let word = if required.is_empty() {
             "full"
         } else {
@@ -70,10 +67,7 @@ async fn where_none_is_required_it_runs_there_and_its_result_says_none() {
     let answer = setup.bash("echo ran here").await;
     assert_eq!(answer.text(), "ran there");
     let meta = &answer.payload["meta"];
-    assert_eq!(
-        (&meta["confinement"], &meta["source"]),
-        (&json!("none"), &json!("editor"))
-    );
+    assert_fields!(meta, {"confinement": "none", "source": "editor"});
     // An editor's terminal takes no input, so a command with input runs here, confined.
     let answer = setup
         .call_tool("Bash", &json!({ "command": "cat", "stdin": "here" }))

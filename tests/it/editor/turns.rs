@@ -50,23 +50,13 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
         .filter(|u| u["toolCallId"] == *id)
         .collect();
     let (first, last) = (&shown[0], &shown[shown.len() - 1]);
-    assert_eq!(
-        (&first["kind"], &first["title"]),
-        (&json!("read"), &json!("Read a.txt"))
-    );
+    assert_fields!(first, {"kind": "read", "title": "Read a.txt"});
     let work = std::fs::canonicalize(&setup.setting.workspace).expect("there");
-    assert_eq!(
-        first["locations"],
-        json!([{ "path": work.join("a.txt"), "line": 2 }])
-    );
-    assert_eq!(
-        first["rawInput"],
-        json!({ "file_path": "a.txt", "offset": 2 })
-    );
-    assert_eq!(
-        first["_meta"]["punie"],
-        json!({ "requestId": id, "conversationId": "talk" })
-    );
+    assert_fields!(first, {
+        "locations": [{ "path": work.join("a.txt"), "line": 2 }],
+        "rawInput": { "file_path": "a.txt", "offset": 2 },
+        "/_meta/punie": { "requestId": id, "conversationId": "talk" },
+    });
     assert_eq!(
         last["rawOutput"]["result"].as_str(),
         Some(answer.text().as_str())
@@ -147,10 +137,7 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
         .collect();
     assert_eq!(fed, "one\r\ntwo\r\n");
     let last = &shown[shown.len() - 1]["_meta"]["terminal_exit"];
-    assert_eq!(
-        (&last["exit_code"], &last["terminal_id"]),
-        (&json!(3), terminal)
-    );
+    assert_fields!(last, {"exit_code": 3, "terminal_id": terminal});
     // A call that never ran shows the reason beside its empty terminal.
     editor.serves(choose_option("reject_once"));
     let id = setup.ask(ToolCall::bash("echo never")).await;

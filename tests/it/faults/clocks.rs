@@ -327,13 +327,7 @@ async fn a_reply_is_given_up_a_week_after_its_request_expired_and_not_before() {
     ahead.pass(11 * MINUTE, &setup);
     setup.wait_for_state(&id, RequestState::Undeliverable).await;
     let status = setup.command(&["--json", "status"]).await.json();
-    assert_eq!(
-        (
-            &status["outbox"]["undeliverable"],
-            &status["outbox"]["pending"]
-        ),
-        (&json!(1), &json!(0))
-    );
+    assert_fields!(status, {"/outbox/undeliverable": 1, "/outbox/pending": 0});
     let life = setup.command(&["--json", "history", &id]).await.json();
     assert_eq!(life["request"]["state"], "undeliverable");
     assert!(

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
 use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
@@ -123,11 +121,7 @@ async fn f22_a_command_that_the_system_killed_for_want_of_memory_says_so() {
     let greedy = "echo begun; head -c 900M /dev/zero | tail > /dev/null";
     let answer = setup.bash(greedy).await;
     let meta = &answer.payload["meta"];
-    assert_eq!(
-        (&meta["killed"], &meta["exitCode"]),
-        (&json!("oom"), &json!(137)),
-        "{answer:?}"
-    );
+    assert_fields!(meta, {"killed": "oom", "exitCode": 137}; "{answer:?}");
     assert_contains!(answer.text(), "begun", "killed: oom");
     // A command that another signal killed does not report a lack of memory.
     let killed = setup.bash("kill -KILL $$").await;

@@ -49,13 +49,7 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
         .command_at(&relay.url, &["--json", "status"])
         .await
         .json();
-    assert_eq!(
-        (
-            &looked["backend"]["trouble"],
-            &looked["backend"]["reachable"]
-        ),
-        (&"intercepted".into(), &false.into())
-    );
+    assert_fields!(looked, {"/backend/trouble": "intercepted", "/backend/reachable": false});
 
     let runner = setup.run_at(&relay.url);
     let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
@@ -66,10 +60,7 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
     .await;
     // This `status` could reach the backend itself, and still reports the trouble of the runner.
     let backend = &setup.status().await["backend"];
-    assert_eq!(
-        (&backend["trouble"], &backend["reachable"]),
-        (&"intercepted".into(), &false.into())
-    );
+    assert_fields!(backend, {"trouble": "intercepted", "reachable": false});
     assert_contains!(setup.command(&["status"]).await.out, "intercepted");
     relay.rule(|_, _| CallFate::Pass);
     setup.answer(&id).await.expect_ok();

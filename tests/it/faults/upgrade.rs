@@ -247,11 +247,7 @@ async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
     let status = setup.status().await;
     let waiting = &status["otherBackends"];
     assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{status}");
-    assert_eq!(
-        (&waiting[0]["url"], &waiting[0]["results"]),
-        (&json!(null), &json!(1)),
-        "{status}"
-    );
+    assert_fields!(waiting, {"/0/url": null, "/0/results": 1}; "{status}");
     let words = setup.command(&["status", "-v"]).await.out;
     assert_contains!(
         words,

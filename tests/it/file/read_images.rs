@@ -54,10 +54,7 @@ async fn an_image_over_the_limit_comes_scaled_down() {
         assert!(bytes.len() > 600 << 10, "{name}: {}", bytes.len());
         bench.put(name, &bytes);
         let value = json_body(bench.ok("Read", json!({ "file_path": name })).await);
-        assert_eq!(
-            (&value["width"], &value["height"], &value["size"]),
-            (&json!(1_800), &json!(900), &json!(bytes.len()))
-        );
+        assert_fields!(value, {"width": 1_800, "height": 900, "size": bytes.len()});
         assert!(value["data"].as_str().unwrap().len() <= 700 << 10);
         let (small, _) = decode_sent(&value);
         assert!(small.width() <= 1_568, "{}", small.width());

@@ -43,10 +43,7 @@ async fn an_image_without_a_worker_keeps_its_dimensions() {
         let ReplyBody::Json(value) = reply.body else {
             panic!("{program}: no JSON");
         };
-        assert_eq!(
-            (&value["width"], &value["height"], &value["size"]),
-            (&json!(1_024), &json!(512), &json!(big.len()))
-        );
+        assert_fields!(value, {"width": 1_024, "height": 512, "size": big.len()});
         let note = value["note"].as_str().unwrap();
         assert!(
             value["data"].is_null() && note.contains("magick"),

@@ -9,6 +9,8 @@ pub mod editor;
 #[macro_use]
 pub mod expect;
 pub mod fake_client;
+#[macro_use]
+pub mod fields;
 pub mod flip;
 pub mod foreign;
 pub mod inside;

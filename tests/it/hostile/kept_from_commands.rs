@@ -339,17 +339,13 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     );
     make_repository(&bare.path("work"));
     let status = bare.says(&["status"]);
-    assert_eq!(
-        (&status["confinement"], &status["protectedPaths"]),
-        (&json!(level), &json!("watched"))
-    );
+    assert_fields!(status, {"confinement": level, "protectedPaths": "watched"});
     let opening = json!({
         "setting": "level",
         "value": "read_home",
         "meaning": "commands can read the files of your home that are on no list of hidden files",
     });
-    assert_eq!(status["openings"][2], opening, "{status}");
-    assert_eq!(status["limits"]["fileSize"], true, "{status}");
+    assert_fields!(status, {"/openings/2": opening, "/limits/fileSize": true});
     assert_eq!(
         status["limits"]["memory"], false,
         "the limit is unknown without a runner: {status}"

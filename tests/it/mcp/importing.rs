@@ -31,15 +31,11 @@ async fn servers_are_written_and_their_secrets_are_stored() {
     let output = run(&["--json", "mcp", "import", file, "--dry-run"]).await;
     assert_eq!(output.status.code(), Some(1), "one entry is refused");
     let said = json_lines(&String::from_utf8_lossy(&output.stdout));
-    assert_eq!(
-        said[0]["secrets"],
-        json!(["mcp.github.GITHUB_TOKEN"]),
-        "{said:?}"
-    );
-    assert_eq!(
-        (&said[2]["name"], &said[2]["state"]),
-        (&json!("old"), &json!("problem"))
-    );
+    assert_fields!(said, {
+        "/0/secrets": ["mcp.github.GITHUB_TOKEN"],
+        "/2/name": "old",
+        "/2/state": "problem",
+    });
     assert_lacks!(String::from_utf8_lossy(&output.stdout), "very");
     assert_eq!(config(), before, "a dry run changes nothing");
     let output = run(&["mcp", "import", file]).await;

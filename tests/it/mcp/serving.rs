@@ -173,10 +173,7 @@ async fn an_image_is_content_and_a_skill_is_a_prompt() {
     let block = block.unwrap_or_else(|| panic!("{read:?}"));
     assert_eq!(block.mime_type, "image/png");
     let structured = read.structured_content.expect("metadata");
-    assert_eq!(
-        (&structured["width"], &structured["data"]),
-        (&json!(2), &json!(null))
-    );
+    assert_fields!(structured, {"width": 2, "data": null});
 
     let mut prompts = Vec::new();
     while prompts.is_empty() {

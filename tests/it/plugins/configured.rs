@@ -134,8 +134,7 @@ async fn a_server_is_not_started_where_no_workspace_is_known() {
     let runner = setup.run();
     until_offered(&setup, "near__fine").await;
     let report = elsewhere().await;
-    assert_eq!(report["state"], "ok", "{report}");
-    assert_eq!(report["tools"][0]["name"], "near__fine", "{report}");
+    assert_fields!(report, {"state": "ok", "/tools/0/name": "near__fine"});
     runner.terminate();
     runner.end().await;
 }

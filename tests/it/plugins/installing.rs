@@ -151,10 +151,7 @@ async fn skills_and_agents_of_a_plugin_are_loaded_behind_the_owners() {
         "---\nname: mine\n---\nThe owner's.\n",
     );
     let report = &listed_plugins(&setup).await["bundle"];
-    assert_eq!(
-        (&report["state"], &report["tools"]),
-        (&json!("ok"), &json!([]))
-    );
+    assert_fields!(report, {"state": "ok", "tools": []});
     let skills = setup.command(&["--json", "skills"]).await.out;
     assert_contains!(
         skills,

@@ -28,10 +28,7 @@ async fn a_grant_for_once_is_one_request_s_over_a_crash_right_after_it_was_used(
     let setup = RunnerFixture::new().await;
     write_rules(&setup.setting.home, NO_TOUCH);
     let grant = grant_rule(&setup, &["--once", "no-touch"]).await;
-    assert_eq!(
-        (&grant["rule"], &grant["once"]),
-        (&json!("no-touch"), &json!(true))
-    );
+    assert_fields!(grant, {"rule": "no-touch", "once": true});
     assert_eq!(list_rules(&setup).await.len(), 1);
 
     let mut runner = setup.run_armed(&setup.setting.url, "grant.used=kill");

@@ -14,21 +14,13 @@ async fn a_call_is_tried_without_running() {
         .await;
     assert_eq!(tried.code, Some(1), "{tried:?}");
     let tried = tried.json();
-    assert_eq!(
-        (
-            &tried["tool"],
-            &tried["decision"],
-            &tried["by"]["rule"],
-            &tried["matched"]
-        ),
-        (
-            &json!("Bash"),
-            &json!("deny"),
-            &json!("no-touch"),
-            &json!("touch")
-        )
-    );
-    assert_eq!(tried["change"], "punie-runner policy allow --once no-touch");
+    assert_fields!(tried, {
+        "tool": "Bash",
+        "decision": "deny",
+        "/by/rule": "no-touch",
+        "matched": "touch",
+        "change": "punie-runner policy allow --once no-touch",
+    });
     let told = setup
         .command(&["policy", "test", "Bash", r#"{"command":"echo $(touch x)"}"#])
         .await;
@@ -95,10 +87,7 @@ async fn rules_are_added_beside_the_owner_s_own_words() {
         names,
         ["no-touch", "deny-git-push-force", "allow-touch-x", "docs"]
     );
-    assert_eq!(
-        (&shown["default"], &shown["rules"][1]["reason"]),
-        (&json!("ask"), &json!("no \"pushes\""))
-    );
+    assert_fields!(shown, {"default": "ask", "/rules/1/reason": "no \"pushes\""});
     for (args, code) in [
         (vec!["policy", "allow", "no-touch"], 2),
         (vec!["policy", "allow", "--once"], 2),

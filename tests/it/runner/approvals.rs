@@ -92,10 +92,7 @@ async fn the_person_at_the_device_sees_and_allows_it() {
     let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
     let asked = await_question(&setup).await;
     let listed = setup.listed_question().await;
-    assert_eq!(
-        (&listed["id"], &listed["requestId"]),
-        (&asked["permissionId"], &json!(id))
-    );
+    assert_fields!(listed, {"id": asked["permissionId"], "requestId": id});
     let shown = setup.command(&["approvals"]).await.out;
     assert_contains!(shown, "Bash {\"command\":\"echo ran > effect\"}");
     let unknown = setup

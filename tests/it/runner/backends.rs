@@ -82,8 +82,7 @@ async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another()
 
     dev_answers(&setup).await;
     let status = setup.status().await;
-    assert_eq!(status["outbox"]["pending"], 1, "{status}");
-    assert_eq!(status["otherBackends"], json!([]), "{status}");
+    assert_fields!(status, {"/outbox/pending": 1, "otherBackends": []});
 
     setup.start_backend().await;
     let _runner = setup.run();
@@ -121,10 +120,7 @@ async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
         .json();
     let waiting = &elsewhere["otherBackends"];
     assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{elsewhere}");
-    assert_eq!(
-        (&waiting[0]["url"], &waiting[0]["requests"]),
-        (&json!(setup.setting.url), &json!(3))
-    );
+    assert_fields!(waiting, {"/0/url": setup.setting.url, "/0/requests": 3});
     let words = setup
         .command_at("http://127.0.0.1:9", &["status", "-v"])
         .await

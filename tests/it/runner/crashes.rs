@@ -229,20 +229,14 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
         "0 waiting, 0 running, 1 cut off (the next start answers)"
     );
     let status = setup.command(&["--json", "status"]).await.json();
-    assert_eq!(
-        (&status["inFlight"], &status["cutOff"]),
-        (&json!(0), &json!(1))
-    );
+    assert_fields!(status, {"inFlight": 0, "cutOff": 1});
     let list = setup.command(&["history"]).await.out;
     assert_contains!(list, "cut off; the next start answers it");
     let life = setup.command(&["history", &id]).await.out;
     assert_contains!(life, "cut off; the next start answers it");
     assert_lacks!(life, "Process");
     let detail = setup.command(&["--json", "history", &id]).await.json();
-    assert_eq!(
-        (&detail["request"]["cutOff"], &detail["processes"]),
-        (&json!(true), &json!([]))
-    );
+    assert_fields!(detail, {"/request/cutOff": true, "processes": []});
     let pause = setup.command(&["--json", "pause"]).await.json();
     assert_eq!(pause["inFlight"], 0, "{pause}");
     setup.command(&["resume"]).await;
@@ -250,8 +244,5 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
     setup.answer(&id).await.expect_error("interrupted");
     setup.wait_for_state(&id, RequestState::Delivered).await;
     let status = setup.command(&["--json", "status"]).await.json();
-    assert_eq!(
-        (&status["inFlight"], &status["cutOff"]),
-        (&json!(0), &json!(0))
-    );
+    assert_fields!(status, {"inFlight": 0, "cutOff": 0});
 }

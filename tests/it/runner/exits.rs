@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use serde_json::json;
-
 use crate::harness::caller::ToolCall;
 use crate::harness::process::ProcessSetting;
 use crate::harness::process::{EndedProgram, RunningProgram};
@@ -110,11 +108,7 @@ async fn f55_a_second_instance_gives_way_and_names_the_first() {
     // A lock whose holder was killed is free.
     assert_eq!(setup.once().await["pending"], 0);
     let status = setup.command(&["--json", "status"]).await.json();
-    assert_eq!(
-        (&status["running"], &status["inFlight"]),
-        (&json!(false), &json!(0)),
-        "{status}"
-    );
+    assert_fields!(status, {"running": false, "inFlight": 0});
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -31,11 +31,7 @@ async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
         .ask(ToolCall::bash("echo fresh >> effects").of("later"))
         .await;
     let pass = setup.once().await;
-    assert_eq!(
-        (&pass["delivered"], &pass["pending"]),
-        (&json!(5), &json!(0)),
-        "{pass}"
-    );
+    assert_fields!(pass, {"delivered": 5, "pending": 0});
     for id in [&late, &read, &old] {
         setup.answer(id).await.expect_error("expired");
     }

@@ -25,10 +25,7 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
         .command(&["--json", "pause", "--reason", "lunch"])
         .await
         .json();
-    assert_eq!(
-        (&paused["paused"], &paused["changed"], &paused["inFlight"]),
-        (&json!(true), &json!(true), &json!(1))
-    );
+    assert_fields!(paused, {"paused": true, "changed": true, "inFlight": 1});
     runner.logs("nothing new is begun").await;
     let new = setup
         .ask(ToolCall::bash("echo new >> effects").of("b"))
@@ -60,12 +57,11 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
         "{health}"
     );
     let status = setup.command(&["--json", "status"]).await.json();
-    assert_eq!(
-        (&status["paused"]["reason"], &status["degraded"]),
-        (&json!("lunch"), &json!(["paused"])),
-        "{status}"
-    );
-    assert_eq!(status["waiting"]["count"], 2, "{status}");
+    assert_fields!(status, {
+        "/paused/reason": "lunch",
+        "degraded": ["paused"],
+        "/waiting/count": 2,
+    });
 
     runner.kill();
     let pass = setup.command(&["--once", "--json"]).await;

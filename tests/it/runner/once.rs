@@ -59,11 +59,7 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
     }
     assert_eq!(setup.read("ran").lines().count(), 10);
     let again = setup.once().await;
-    assert_eq!(
-        (&again["polled"], &again["executed"]),
-        (&json!(0), &json!(0)),
-        "{again}"
-    );
+    assert_fields!(again, {"polled": 0, "executed": 0});
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,9 +70,5 @@ async fn one_pass_takes_more_than_its_queue_holds() {
         setup.ask(ToolCall::new("Write", &args).of("talk")).await;
     }
     let pass = setup.once().await;
-    assert_eq!(
-        (&pass["polled"], &pass["delivered"]),
-        (&json!(80), &json!(80)),
-        "{pass}"
-    );
+    assert_fields!(pass, {"polled": 80, "delivered": 80});
 }

@@ -100,10 +100,7 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
         ["sh_1", "term-0"],
         "{paused}"
     );
-    assert_eq!(
-        (&ended["left"], &ended["withdrawn"]),
-        (&json!([]), &json!([]))
-    );
+    assert_fields!(ended, {"left": [], "withdrawn": []});
     // A command that is slow to end gets SIGKILL, even if it handles SIGTERM.
     for (id, words) in [
         (&deaf, &["half of it", "stopped with SIGKILL after "][..]),
@@ -238,10 +235,7 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));
     assert_contains!(answer.text(), "half of it");
     let ended = setup.command(&["stop", "sh_1", "--json"]).await.json();
-    assert_eq!(
-        (&ended["id"], &ended["shells"]),
-        (&json!("sh_1"), &json!(["sh_1"]))
-    );
+    assert_fields!(ended, {"id": "sh_1", "shells": ["sh_1"]});
     assert!(!is_alive(&shell_pid) && is_alive(&other_pid));
 
     setup.wait_for_state(&call, RequestState::Delivered).await;

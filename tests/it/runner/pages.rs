@@ -68,20 +68,12 @@ async fn a_request_offered_twice_in_a_page_and_again_later_runs_once() {
     offer_again(&setup);
     setup.start_backend().await;
     let pass = setup.once().await;
-    assert_eq!(
-        (&pass["polled"], &pass["delivered"]),
-        (&json!(1), &json!(1)),
-        "{pass}"
-    );
+    assert_fields!(pass, {"polled": 1, "delivered": 1});
     setup.stop_backend().await;
     offer_again(&setup);
     setup.start_backend().await;
     let pass = setup.once().await;
-    assert_eq!(
-        (&pass["polled"], &pass["executed"]),
-        (&json!(0), &json!(0)),
-        "{pass}"
-    );
+    assert_fields!(pass, {"polled": 0, "executed": 0});
     assert_eq!(setup.read("effects"), "ran\n");
 }
 
@@ -103,11 +95,7 @@ async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
         1
     );
     let pass = setup.once().await;
-    assert_eq!(
-        (&pass["polled"], &pass["executed"]),
-        (&json!(0), &json!(0)),
-        "{pass}"
-    );
+    assert_fields!(pass, {"polled": 0, "executed": 0});
     assert_eq!(setup.read("effects"), "0\n1\n2\n3\n4\n");
 }
 

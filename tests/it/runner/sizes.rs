@@ -88,11 +88,7 @@ async fn large_arguments_and_results_come_through_whole() {
     let big = ToolCall::new("Read", &args).of("talk");
     let big = setup.ask(big).await;
     let pass = setup.once().await;
-    assert_eq!(
-        (&pass["polled"], &pass["delivered"]),
-        (&json!(13), &json!(13)),
-        "{pass}"
-    );
+    assert_fields!(pass, {"polled": 13, "delivered": 13});
     for n in 0..12 {
         assert_eq!(setup.read(&format!("big-{n}")), content);
     }

@@ -135,8 +135,7 @@ async fn a_person_agrees_at_the_terminal_and_withdraws() {
     let consents = setup.setting.home.join("state/signals/consents.jsonl");
     let recorded = std::fs::read_to_string(&consents).expect("the consents");
     let line: Value = serde_json::from_str(&recorded).expect("one line");
-    assert_eq!(line["text"], given["consentText"]);
-    assert_eq!(line["act"], "given");
+    assert_fields!(line, {"text": given["consentText"], "act": "given"});
     // No terminal is needed now, since the consent is valid.
     let collected = setup.command(&["signals", "collect"]).await;
     assert_eq!(collected.code, Some(0), "{collected:?}");

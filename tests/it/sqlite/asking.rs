@@ -47,10 +47,7 @@ async fn json_and_csv_are_what_their_readers_expect() {
     let answer: Value = serde_json::from_str(&setup.answer(args).await).expect("JSON");
     let shown = answer["rows"].as_array().expect("rows").len();
     assert!(shown > 50 && shown < 900, "{shown}");
-    assert_eq!(
-        (&answer["next_offset"], &answer["more"]),
-        (&json!(shown), &json!(true))
-    );
+    assert_fields!(answer, {"next_offset": shown, "more": true});
     let change = json!({"query": "UPDATE users SET name = 'x' WHERE id = 1 RETURNING id", "mode": "rw", "format": "json"});
     let answer: Value = serde_json::from_str(&setup.answer(change).await).expect("JSON");
     assert_eq!(answer["rows"], json!([[1]]));

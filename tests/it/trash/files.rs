@@ -151,11 +151,7 @@ fn a_call_that_was_cut_off_before_it_changed_anything_leaves_nothing_to_undo() {
     );
     let listed = owner.types(&["trash", "list", "--json"]);
     let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
-    assert_eq!(
-        (&kept["tool"], &kept["files"]),
-        (&json!("Write"), &json!(1)),
-        "{kept}"
-    );
+    assert_fields!(kept, {"tool": "Write", "files": 1});
     let request = kept["requestId"].as_str().expect("an id");
     owner.is_refused(request, "there is nothing to undo");
 }

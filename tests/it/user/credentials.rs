@@ -77,12 +77,11 @@ async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
     assert_eq!(answer.text(), "stored as ACME_TOKEN");
     runner.shows("Answered.").await;
     let list = setup.command(&["secrets", "--json"]).await.json();
-    assert_eq!(list["asked"]["request"], json!(id));
-    assert_eq!(
-        list["asked"]["purpose"],
-        "ACME_TOKEN (for the host acme.example): open pull requests"
-    );
-    assert_eq!(list["usedAtMs"], Value::Null);
+    assert_fields!(list, {
+        "/asked/request": id,
+        "/asked/purpose": "ACME_TOKEN (for the host acme.example): open pull requests",
+        "usedAtMs": null,
+    });
     // The stored secret is the typed value.
     let stored = punie_home::Home::open_home(&setup.setting.home)
         .map(|home| punie_home::SecretStore::in_home(&home))

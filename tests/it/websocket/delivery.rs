@@ -95,11 +95,7 @@ async fn the_same_id_with_other_arguments_is_not_run() {
     )
     .await;
     let told = line.frame().await;
-    assert_eq!(
-        (&told["type"], &told["tool_call_id"]),
-        (&json!("error"), &json!("x")),
-        "{told}"
-    );
+    assert_fields!(told, {"type": "error", "tool_call_id": "x"});
     assert_eq!(worker.read("effects"), "one\n");
 }
 
@@ -154,11 +150,7 @@ async fn results_of_a_stopped_runner_are_sent_by_the_next_and_a_pass_serves_what
     };
     let (pass, _a) = tokio::join!(worker.command(&["--once", "--json"]), serving);
     assert_eq!(pass.code, Some(0), "{pass:?}");
-    assert_eq!(
-        (&pass.json()["polled"], &pass.json()["pending"]),
-        (&json!(1), &json!(0)),
-        "{pass:?}"
-    );
+    assert_fields!(pass.json(), {"polled": 1, "pending": 0});
     assert_eq!(
         (worker.read("effects").as_str(), worker.read("b").as_str()),
         ("ran\n", "b")

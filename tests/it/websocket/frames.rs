@@ -103,11 +103,7 @@ async fn what_cannot_be_used_is_said_so_and_costs_nothing_else() {
     )
     .await;
     let told = line.frame().await;
-    assert_eq!(
-        (&told["tool_call_id"], &told["status"]),
-        (&json!(7), &json!("error")),
-        "{told}"
-    );
+    assert_fields!(told, {"tool_call_id": 7, "status": "error"});
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -128,15 +128,9 @@ async fn a_subscription_that_fails_says_why_and_recovers() {
         (Value::Null, "not the path of a function"),
         (Value::Null, "ArgumentValidationError"),
     ]) {
-        assert_eq!(
-            (&failure["type"], &failure["errorData"]["code"]),
-            (&json!("QueryFailed"), &data)
-        );
+        assert_fields!(failure, {"type": "QueryFailed", "/errorData/code": data});
         assert_contains!(failure["errorMessage"].as_str().expect("text"), words);
-        assert_eq!(
-            (&failure["logLines"], &failure["journal"]),
-            (&json!([]), &Value::Null)
-        );
+        assert_fields!(failure, {"logLines": [], "journal": null});
     }
     // A new session may change any query, so the backend runs this one again. It now fails with another error.
     server.pair("dev-1").await;
@@ -160,14 +154,11 @@ async fn a_mutation_is_answered_and_then_seen() {
         )
         .await;
     let done = socket.expect("MutationResponse").await;
-    assert_eq!(
-        (&done["requestId"], &done["success"]),
-        (&json!(0), &json!(true))
-    );
-    assert_eq!(
-        done["result"],
-        json!({ "requestId": "r-1", "created": true })
-    );
+    assert_fields!(done, {
+        "requestId": 0,
+        "success": true,
+        "result": { "requestId": "r-1", "created": true },
+    });
     let seen = socket.transition().await;
     assert!(
         parse_timestamp(&seen["endVersion"]["ts"]) >= parse_timestamp(&done["ts"]),
@@ -198,10 +189,7 @@ async fn a_mutation_is_answered_and_then_seen() {
         json!({ "type": "Action", "requestId": 2, "udfPath": "events:nothing", "args": [{}] });
     socket.say(&action).await;
     let refused = socket.expect("ActionResponse").await;
-    assert_eq!(
-        (&refused["requestId"], &refused["success"]),
-        (&json!(2), &json!(false))
-    );
+    assert_fields!(refused, {"requestId": 2, "success": false});
 
     // Messages that are sent together are answered in order.
     for (id, request) in [(3, "r-2"), (4, "r-3")] {
@@ -403,10 +391,7 @@ async fn a_token_is_checked_and_a_refused_one_ends_the_socket() {
     assert_eq!(socket.transition().await["endVersion"]["identity"], 2);
     socket.say(&authenticate(2, "User", "e30.e30.e30")).await;
     let refused = socket.expect("AuthError").await;
-    assert_eq!(
-        (&refused["baseVersion"], &refused["authUpdateAttempted"]),
-        (&json!(2), &json!(true))
-    );
+    assert_fields!(refused, {"baseVersion": 2, "authUpdateAttempted": true});
     assert_starts_with!(socket.closed().await, "NoAuthProvider");
 
     let mut socket = SyncSocket::connected(&server.wire.url).await;
