@@ -161,24 +161,16 @@ async fn what_a_call_may_do_follows_from_kind_and_permission() {
         } else {
             ToolEffect::Executes
         };
-        assert_eq!(
-            (
-                entry.tool_spec().effect,
-                entry.effect_of_call(r#"{"symbol":"a"}"#)
-            ),
-            (effect, effect),
-            "{kind}"
-        );
+        assert_eq!(entry.tool_spec().effect, effect, "{kind}");
+        assert_eq!(entry.effect_of_call(r#"{"symbol":"a"}"#), effect, "{kind}");
         assert!(!entry.tool_spec().always_asks);
         let body = entry.tool_spec().catalog_body();
         assert_eq!(body["kind"], if kind == "odd" { "other" } else { kind });
         assert_fields!(body, {"requires_permission": !looks, "categories": ["editor"]});
     }
     let guarded = setup.registry().find("ide_guarded").expect("there");
-    assert_eq!(
-        (guarded.tool_spec().effect, guarded.tool_spec().always_asks),
-        (ToolEffect::Executes, true)
-    );
+    assert_eq!(guarded.tool_spec().effect, ToolEffect::Executes);
+    assert!(guarded.tool_spec().always_asks);
     let body = guarded.tool_spec().catalog_body();
     assert_fields!(body, {
         "requires_permission": true,
@@ -445,10 +437,8 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
         .call_with("ide_find", json!({"name": "a"}), cx("t2"))
         .await
         .expect("answered");
-    assert_eq!(
-        (reply_text(&of_one), reply_text(&of_two)),
-        ("of one", "of two")
-    );
+    assert_eq!(reply_text(&of_one), "of one");
+    assert_eq!(reply_text(&of_two), "of two");
 
     // Each editor has its own schema. Arguments for the one do not fit the other and reach neither.
     let (code, said) = error_parts(
@@ -456,14 +446,10 @@ async fn two_sessions_that_offer_one_name_share_it_and_each_gets_its_own_calls()
             .call_with("ide_find", json!({"symbol": "a"}), cx("t2"))
             .await,
     );
-    assert_eq!(
-        (code, said.as_str()),
-        (ErrorCode::InvalidArgs, "ide_find: missing key `name`.")
-    );
-    assert_eq!(
-        (one.log.asked(METHOD).len(), two.log.asked(METHOD).len()),
-        (1, 1)
-    );
+    assert_eq!(code, ErrorCode::InvalidArgs);
+    assert_eq!(said.as_str(), "ide_find: missing key `name`.");
+    assert_eq!(one.log.asked(METHOD).len(), 1);
+    assert_eq!(two.log.asked(METHOD).len(), 1);
 
     // A call that was decoded as read-only is not run by an editor whose tool makes changes.
     let late = cx("t2");

@@ -355,11 +355,8 @@ async fn send_signs_with_a_key_that_keygen_made_and_the_device_has_pinned() {
         .expect("set");
     let args = json!({ "command": EFFECT }).to_string();
     let plain = setup.command(&["send", "Bash", &args]).await;
-    assert_eq!(
-        (plain.code, setup.read("effects").as_str()),
-        (Some(1), ""),
-        "{plain:?}"
-    );
+    assert_eq!(plain.code, Some(1), "{plain:?}");
+    assert_eq!(setup.read("effects"), "", "{plain:?}");
     let signed = setup
         .command(&[
             "send",
@@ -371,11 +368,8 @@ async fn send_signs_with_a_key_that_keygen_made_and_the_device_has_pinned() {
             &args,
         ])
         .await;
-    assert_eq!(
-        (signed.code, setup.read("effects").as_str()),
-        (Some(0), "ran\n"),
-        "{signed:?}"
-    );
+    assert_eq!(signed.code, Some(0), "{signed:?}");
+    assert_eq!(setup.read("effects"), "ran\n", "{signed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

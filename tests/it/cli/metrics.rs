@@ -45,11 +45,8 @@ async fn metrics_count_requests_by_tool_and_show_no_path_and_no_command() {
     let written = setup
         .command(&["metrics", "--output", &file.to_string_lossy()])
         .await;
-    assert_eq!(
-        (written.code, written.out.as_str()),
-        (Some(0), ""),
-        "{written:?}"
-    );
+    assert_eq!(written.code, Some(0), "{written:?}");
+    assert_eq!(written.out, "", "{written:?}");
     let text = std::fs::read_to_string(&file).expect("the file");
     assert_contains!(text, "\npunie_runner_up 0\n");
 }

@@ -195,10 +195,9 @@ fn the_first_file_changes_nothing_and_shows_the_defaults_truly() {
 
     let active = ConfigUser::with_file(&without_comments(&text));
     let config = active.config();
-    assert_eq!(
-        (config.poll, config.limits, config.log),
-        (plain.poll, plain.limits, plain.log)
-    );
+    assert_eq!(config.poll, plain.poll);
+    assert_eq!(config.limits, plain.limits);
+    assert_eq!(config.log, plain.log);
     let example = BackendUrl::parse("https://your-deployment.convex.cloud").expect("an address");
     assert!(
         config.backend.request_key.is_some(),

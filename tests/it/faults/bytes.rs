@@ -71,21 +71,14 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
     let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
     setup.wait_for_state(&id, RequestState::Delivered).await;
     let posts = relay.calls("events:appendResult");
-    assert_eq!(
-        (posts.len(), setup.faults.calls("events:appendResult")),
-        (3, 3)
-    );
+    assert_eq!(posts.len(), 3);
+    assert_eq!(setup.faults.calls("events:appendResult"), 3);
     assert_eq!(
         posts[2].answer["value"],
         json!({ "stored": false, "duplicate": true })
     );
-    assert_eq!(
-        (
-            setup.read("effects").as_str(),
-            setup.answer(&id).await.outcome.as_str()
-        ),
-        ("ran\n", "ok")
-    );
+    assert_eq!(setup.read("effects"), "ran\n");
+    assert_eq!(setup.answer(&id).await.outcome, "ok");
     drop(runner);
 
     // The same, with the connection reset within the bytes of the answer.
@@ -280,9 +273,6 @@ async fn no_toxic_on_the_way_loses_or_repeats_anything() {
     }
     let effects = setup.read("effects");
     let distinct: BTreeSet<&str> = effects.lines().collect();
-    assert_eq!(
-        (effects.lines().count(), distinct.len()),
-        (12, 12),
-        "each ran once: {effects}"
-    );
+    assert_eq!(effects.lines().count(), 12, "each ran once: {effects}");
+    assert_eq!(distinct.len(), 12, "each ran once: {effects}");
 }

@@ -117,10 +117,8 @@ async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered()
     expect_audit_row(&setup, &id, "conflict").await;
     setup.bash("true").await;
     assert_eq!(setup.read("effects"), "first\n");
-    assert_eq!(
-        (setup.answer(&id).await.raw, relay.posts(&id)),
-        (before.raw, (1, 1))
-    );
+    assert_eq!(setup.answer(&id).await.raw, before.raw);
+    assert_eq!(relay.posts(&id), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -226,10 +224,9 @@ async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted(
     }
     redeliver_events(&setup).await;
     let after = setup.answer(&id).await;
-    assert_eq!(
-        (before.outcome, before.raw, setup.read("effects")),
-        (after.outcome, after.raw, "done\n".to_owned())
-    );
+    assert_eq!(before.outcome, after.outcome);
+    assert_eq!(before.raw, after.raw);
+    assert_eq!(setup.read("effects"), "done\n");
 }
 
 /// Waits until the audit has a row with this event about this request.

@@ -155,11 +155,8 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
         "a device of its own"
     );
     let pass = setup.once().await;
-    assert_eq!(
-        (&pass["polled"], setup.read("ran").as_str()),
-        (&serde_json::json!(0), ""),
-        "{pass}"
-    );
+    assert_eq!(pass["polled"], 0, "{pass}");
+    assert_eq!(setup.read("ran"), "", "{pass}");
     assert!(
         setup.caller.result(&id).await.is_none(),
         "only the other device may answer its request"

@@ -138,10 +138,8 @@ async fn a_crash_between_the_post_and_its_acknowledgement_stores_one_result() {
     relay.rule(|_, _| CallFate::Pass);
     let _runner = setup.run_at(&relay.url);
     setup.wait_for_state(&id, RequestState::Delivered).await;
-    assert_eq!(
-        (setup.read("effects").as_str(), relay.posts(&id).1),
-        ("ran\n", 1)
-    );
+    assert_eq!(setup.read("effects"), "ran\n");
+    assert_eq!(relay.posts(&id).1, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

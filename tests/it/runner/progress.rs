@@ -140,11 +140,8 @@ async fn send_shows_it_beside_the_answer() {
     send.logs("first words\n").await;
     setup.write("go", "");
     let ended = send.end().await;
-    assert_eq!(
-        (ended.code, ended.out.as_str()),
-        (Some(0), "first words\nlast words\n"),
-        "{ended:?}"
-    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.out, "first words\nlast words\n", "{ended:?}");
 }
 
 /// Prints often, until a file exists.

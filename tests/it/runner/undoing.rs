@@ -48,10 +48,8 @@ async fn a_background_command_is_one_change_from_its_start_to_its_end() {
     })
     .await;
     assert_eq!(undone.code, Some(0), "{undone:?}");
-    assert_eq!(
-        (setup.read("kept").as_str(), file_names(&setup)),
-        ("before\n", vec!["kept".to_owned()])
-    );
+    assert_eq!(setup.read("kept"), "before\n");
+    assert_eq!(file_names(&setup), vec!["kept".to_owned()]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

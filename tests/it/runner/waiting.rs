@@ -30,11 +30,8 @@ fn start_send(setup: &RunnerFixture, url: &str, more: &[&str]) -> RunningProgram
 }
 
 fn expect_answer(ended: &EndedProgram) {
-    assert_eq!(
-        (ended.code, ended.out.as_str()),
-        (Some(0), "first words\ndone\n"),
-        "{ended:?}"
-    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.out, "first words\ndone\n", "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

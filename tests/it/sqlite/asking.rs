@@ -37,10 +37,8 @@ async fn json_and_csv_are_what_their_readers_expect() {
         .await;
     let answer: Value = serde_json::from_str(&answer).expect("JSON, and nothing beside it");
     assert_eq!(answer["rows"][0], json!([1, 9_007_199_254_740_993_i64]));
-    assert_eq!(
-        (&answer["row_count"], &answer["more"]),
-        (&json!(3), &Value::Null)
-    );
+    assert_eq!(answer["row_count"], 3);
+    assert_eq!(answer["more"], Value::Null);
     // If the answer is too long, whole rows are left out.
     let many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 900) SELECT i, 'xxxxxxxxxx' FROM c";
     let args = json!({"query": many, "format": "json", "limit": 1000, "max_chars": 4_000});

@@ -72,13 +72,8 @@ async fn a_patch_of_every_kind_changes_all_files_and_says_so() {
         bench.get("a.rs"),
         "fn one() {\n    new();\n    more();\n}\nfn two() {\n    old();\n}\n"
     );
-    assert_eq!(
-        (
-            bench.get("new/deep/b.txt").as_str(),
-            bench.get("to/there.rs").as_str()
-        ),
-        ("first\nsecond\n", "y\n")
-    );
+    assert_eq!(bench.get("new/deep/b.txt"), "first\nsecond\n");
+    assert_eq!(bench.get("to/there.rs"), "y\n");
     assert_eq!(bench.tree().len(), 3);
     let sides: Vec<(bool, bool)> = reply
         .meta
@@ -150,10 +145,8 @@ async fn a_diff_of_git_sets_modes_and_keeps_the_others() {
         0o111
     );
     assert_eq!((mode("tool") & 0o100, mode("kept")), (0o100, 0o640));
-    assert_eq!(
-        (bench.get("tool").as_str(), bench.get("kept").as_str()),
-        ("#!/bin/sh", "a\nc\n")
-    );
+    assert_eq!(bench.get("tool"), "#!/bin/sh");
+    assert_eq!(bench.get("kept"), "a\nc\n");
 }
 
 #[tokio::test]
@@ -545,10 +538,8 @@ async fn what_cannot_be_put_back_is_named_file_by_file() {
         "/new/deep/b.txt was made and stays so"
     );
     assert_lacks!(told, "a.rs was changed");
-    assert_eq!(
-        (bench.get("a.rs"), bench.get("new/deep/b.txt")),
-        (original, "first\nsecond\n".to_owned())
-    );
+    assert_eq!(bench.get("a.rs"), original);
+    assert_eq!(bench.get("new/deep/b.txt"), "first\nsecond\n");
     assert!(!bench.root.join("gone.txt").exists());
 }
 
@@ -590,8 +581,6 @@ async fn a_file_that_changed_since_it_was_checked_is_not_written_over() {
         .patch_refused("*** Update File: a\n@@\n-one\n+1\n*** Update File: b\n@@\n-two\n+2\n")
         .await;
     assert_error!(error, Stale);
-    assert_eq!(
-        (bench.get("a").as_str(), bench.get("b").as_str()),
-        ("one\n", "somebody else's\n")
-    );
+    assert_eq!(bench.get("a"), "one\n");
+    assert_eq!(bench.get("b"), "somebody else's\n");
 }
