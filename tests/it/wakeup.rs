@@ -12,7 +12,6 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::accept_async;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::harness::caller::ToolCall;
 use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
@@ -45,15 +44,11 @@ async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
     let runner = setup.run();
     wait_for_socket(&setup, &runner).await;
     for n in 0..5 {
-        let id = setup
-            .ask(ToolCall::bash(&format!("echo {n} >> order")))
-            .await;
+        let id = setup.ask_bash(&format!("echo {n} >> order")).await;
         setup.answer(&id).await.expect_ok();
     }
     assert_eq!(setup.read("order"), "0\n1\n2\n3\n4\n");
-    let long = setup
-        .ask(ToolCall::bash("echo begun > begun; sleep 600"))
-        .await;
+    let long = setup.ask_bash("echo begun > begun; sleep 600").await;
     setup.line("begun").await;
     setup.caller.cancel(&long).await;
     assert_eq!(
@@ -65,7 +60,7 @@ async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
     setup.stop_backend().await;
     runner.logs("the wake-up socket is closed").await;
     setup.start_backend().await;
-    let id = setup.ask(ToolCall::bash("echo 5 >> order")).await;
+    let id = setup.ask_bash("echo 5 >> order").await;
     setup.answer(&id).await.expect_ok();
 }
 
@@ -77,7 +72,7 @@ async fn a_session_that_another_replaces_is_opened_anew_and_listened_with() {
     let code = setup.pairing_code().to_owned();
     let paired = setup.command(&["--json", "pair", &code]).await;
     assert_eq!(paired.code, Some(0), "{paired:?}");
-    let id = setup.ask(ToolCall::bash("echo still here")).await;
+    let id = setup.ask_bash("echo still here").await;
     setup.answer(&id).await.expect_ok();
 }
 
@@ -96,7 +91,7 @@ async fn without_a_usable_socket_polls_do_as_before() {
             front.sockets.load(Ordering::SeqCst) > 0
         })
         .await;
-        let id = setup.ask(ToolCall::bash("echo heard")).await;
+        let id = setup.ask_bash("echo heard").await;
         assert_eq!(setup.answer(&id).await.outcome, "ok", "{mode:?}");
     }
 }
@@ -113,7 +108,7 @@ async fn a_socket_that_lies_thousands_of_times_makes_few_polls() {
         "{polls} polls"
     );
     // The socket still works as a signal: the runner polls for the waiting request.
-    let id = setup.ask(ToolCall::bash("echo heard")).await;
+    let id = setup.ask_bash("echo heard").await;
     setup.answer(&id).await.expect_ok();
 }
 

@@ -139,7 +139,7 @@ async fn h105_verify_names_the_row_that_was_edited_and_exits_with_one() {
 async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
     let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     let _runner = setup.run();
-    let id = setup.ask(ToolCall::bash("true")).await;
+    let id = setup.ask_bash("true").await;
     let question = wait_for_some("a question", async || {
         let list = setup.command(&["--json", "approvals"]).await.out;
         Some(
@@ -163,7 +163,7 @@ async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
         "begun caller asked device - policy.ask -",
     )
     .await;
-    let id = setup.ask(ToolCall::bash("true")).await;
+    let id = setup.ask_bash("true").await;
     let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
     setup.caller.choose(&question, "reject_once").await;
     setup.answer(&id).await.expect_error("policy_denied");
@@ -226,7 +226,7 @@ async fn the_owners_switch_the_trash_and_undo_stand_in_the_audit() {
 async fn a_call_that_was_taken_back_is_no_call_that_was_denied() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    let id = setup.ask(ToolCall::bash("sleep 600")).await;
+    let id = setup.ask_bash("sleep 600").await;
     expect_row(&setup, &id, &["event"], "begun").await;
     setup.caller.cancel(&id).await;
     assert_eq!(setup.answer(&id).await.outcome, "cancelled");
@@ -254,7 +254,7 @@ async fn h105_a_runner_that_is_killed_leaves_rows_that_follow_from_each_other() 
         let setup = RunnerFixture::new().await;
         let relay = Relay::before(&setup.setting.url).await;
         let runner = setup.run_armed(&relay.url, &format!("{point}=kill@1"));
-        let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+        let id = setup.ask_bash("echo ran >> effects").await;
         let ended = runner.end().await;
         assert_eq!(ended.code, None, "{point} was not reached: {ended:?}");
         let (code, report) = verify_audit(&setup).await;
@@ -276,7 +276,7 @@ async fn h105_a_runner_that_is_killed_leaves_rows_that_follow_from_each_other() 
 async fn the_audit_outlives_the_journal_and_tells_of_the_gap() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    let id = setup.ask(ToolCall::bash("true")).await;
+    let id = setup.ask_bash("true").await;
     setup.answer(&id).await;
     runner.terminate();
     runner.end().await;
@@ -326,10 +326,7 @@ async fn a_heartbeat_carries_the_head_with_which_rows_cut_off_are_missed() {
 async fn the_list_is_narrowed_to_a_request_and_a_time() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    let ids = [
-        setup.ask(ToolCall::bash("true")).await,
-        setup.ask(ToolCall::bash("true")).await,
-    ];
+    let ids = [setup.ask_bash("true").await, setup.ask_bash("true").await];
     for id in &ids {
         setup.answer(id).await;
     }
@@ -468,7 +465,7 @@ async fn a_reply_that_the_backend_will_not_take_stands_in_the_audit() {
         _ => CallFate::Pass,
     });
     let _runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash("true")).await;
+    let id = setup.ask_bash("true").await;
     expect_row(
         &setup,
         &id,

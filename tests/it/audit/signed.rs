@@ -445,7 +445,7 @@ async fn h97_what_was_accepted_before_the_key_was_pinned_is_checked_with_it_befo
         let id = if point == "signed" {
             setup.ask(order.signed_call(&order.sign(&KEY))).await
         } else {
-            setup.ask(ToolCall::bash("echo unsigned >> effects")).await
+            setup.ask_bash("echo unsigned >> effects").await
         };
         // The runner accepts the request and is killed before the call begins.
         let runner = setup.run_armed(&setup.setting.url, "accept.after=kill");

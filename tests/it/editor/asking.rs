@@ -249,7 +249,7 @@ async fn the_person_at_the_machine_can_answer_for_the_editor() {
         "ok",
         "only commands are asked about"
     );
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     wait_until("the question", || {
         editor.requests("session/request_permission").len() == 1
     })

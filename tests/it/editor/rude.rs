@@ -42,7 +42,7 @@ async fn lines_that_are_no_messages_are_answered_and_spoil_no_other() {
     editor.write(format!("{{\"jsonrpc\":\"2.0\",{prompt},\"id\":1002}}\n").as_bytes());
     assert_eq!(editor.answer(1002).await["error"]["code"], -31_003);
     editor.notify("session/unheard_of", &json!({ "x": 1 }));
-    let id = setup.ask(ToolCall::bash("echo still here")).await;
+    let id = setup.ask_bash("echo still here").await;
     assert_eq!(setup.answer(&id).await.text(), "still here");
     editor.shows(&session, &id, "completed").await;
 }

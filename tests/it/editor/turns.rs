@@ -86,9 +86,7 @@ async fn what_a_command_prints_is_shown_as_it_comes() {
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, _) = editor.attached(&json!({}), &setup.setting).await;
     let id = setup
-        .ask(ToolCall::bash(
-            "echo begun; until [ -e go ]; do sleep 0.05; done; echo over",
-        ))
+        .ask_bash("echo begun; until [ -e go ]; do sleep 0.05; done; echo over")
         .await;
     let shows = |words: &str| {
         let updates = editor.updates(&session);
@@ -115,9 +113,7 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let capabilities = json!({ "_meta": { "terminal_output": true } });
     let (session, _) = editor.attached(&capabilities, &setup.setting).await;
-    let id = setup
-        .ask(ToolCall::bash("echo one; echo two; exit 3"))
-        .await;
+    let id = setup.ask_bash("echo one; echo two; exit 3").await;
     setup.answer(&id).await;
     editor.shows(&session, &id, "completed").await;
     let shown: Vec<_> = editor
@@ -140,7 +136,7 @@ async fn an_editor_that_shows_terminals_is_fed_one() {
     assert_fields!(last, {"exit_code": 3, "terminal_id": terminal});
     // A call that never ran shows the reason beside its empty terminal.
     editor.serves(choose_option("reject_once"));
-    let id = setup.ask(ToolCall::bash("echo never")).await;
+    let id = setup.ask_bash("echo never").await;
     setup.answer(&id).await;
     editor.shows(&session, &id, "failed").await;
     let shown: Vec<_> = editor
@@ -157,7 +153,7 @@ async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_it
     let setup = RunnerFixture::new().await;
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
-    let id = setup.ask(ToolCall::bash("echo $$ > pid; sleep 600")).await;
+    let id = setup.ask_bash("echo $$ > pid; sleep 600").await;
     let pid = setup.line("pid").await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_eq!(
@@ -215,9 +211,7 @@ async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() 
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, _) = editor.attached(&json!({}), &setup.setting).await;
     let id = setup
-        .ask(ToolCall::bash(
-            "until [ -e go ]; do sleep 0.05; done; echo done",
-        ))
+        .ask_bash("until [ -e go ]; do sleep 0.05; done; echo done")
         .await;
     editor.shows(&session, &id, "in_progress").await;
     editor.close();
@@ -240,7 +234,7 @@ async fn a_runner_that_an_editor_launched_goes_on_without_it_for_a_while_and_end
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.attached(&json!({}), &setup.setting).await;
     let command = "echo begun > begun; until [ -e go ]; do sleep 0.05; done";
-    let id = setup.ask(ToolCall::bash(command)).await;
+    let id = setup.ask_bash(command).await;
     setup.line("begun").await;
     editor.close();
     setup.write("go", "");
@@ -263,9 +257,7 @@ async fn an_agent_that_is_told_to_stop_ends_its_turns_and_leaves_no_child() {
     let setup = RunnerFixture::new().await;
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
-    let id = setup
-        .ask(ToolCall::bash("echo $$ > pid; exec sleep 600"))
-        .await;
+    let id = setup.ask_bash("echo $$ > pid; exec sleep 600").await;
     let pid = setup.line("pid").await;
     let agent =
         rustix::process::Pid::from_raw(i32::try_from(editor.pid()).expect("a pid")).expect("a pid");

@@ -32,7 +32,7 @@ async fn f23_connection_refused_backs_off_within_bounds() {
     let setup = RunnerFixture::new().await;
     let mut proxy = FaultyProxy::before(&setup.setting.url);
     let runner = setup.run_at(&proxy.url);
-    let before = setup.ask(ToolCall::bash("echo before")).await;
+    let before = setup.ask_bash("echo before").await;
     setup.wait_for_state(&before, RequestState::Delivered).await;
     wait_until("the cursor", || setup.journal_note("cursor").is_some()).await;
     let cursor = setup.journal_note("cursor");

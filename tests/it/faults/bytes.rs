@@ -68,7 +68,7 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
         .plan("events:appendResult", 2, InjectedFault::Drop);
     let relay = Relay::before(&setup.setting.url).await;
     let runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     setup.wait_for_state(&id, RequestState::Delivered).await;
     let posts = relay.calls("events:appendResult");
     assert_eq!(posts.len(), 3);
@@ -85,7 +85,7 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
     let proxy = FaultyProxy::before(&setup.setting.url);
     proxy.poison_those_with("events:appendResult", ConnectionFault::ResetAnswering(10));
     let _runner = setup.run_at(&proxy.url);
-    let id = setup.ask(ToolCall::bash("echo again >> effects")).await;
+    let id = setup.ask_bash("echo again >> effects").await;
     setup.answer(&id).await.expect_ok();
     wait_until("three failed posts", || {
         setup.faults.calls("events:appendResult") >= 6
@@ -123,9 +123,9 @@ async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
             setup.faults.plan(function, 2, fault.clone());
             // Ends the poll that the backend holds since before. Its claim and its post are the first to fail.
             let first = setup
-                .ask(ToolCall::bash(&format!("echo {n} {function} >> effects")))
+                .ask_bash(&format!("echo {n} {function} >> effects"))
                 .await;
-            let second = setup.ask(ToolCall::bash("true")).await;
+            let second = setup.ask_bash("true").await;
             for id in [first, second] {
                 assert_eq!(
                     setup.answer(&id).await.outcome,

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use tokio::task::JoinSet;
 
 use super::tls::{make_authority, make_certificate, start_tls_gate};
-use crate::harness::caller::ToolCall;
 use crate::harness::connect_proxy::{CREDENTIALS, ConnectProxy};
 use crate::harness::process::{EndedProgram, ProcessSetting, RunningProgram};
 use crate::harness::stage::RunnerFixture;
@@ -73,7 +72,7 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
         assert_eq!(proxy.tunnels(), [""; 0], "{variables:?}");
     }
     for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
-        let id = setup.ask(ToolCall::bash("echo through")).await;
+        let id = setup.ask_bash("echo through").await;
         let ended = behind
             .once(&setup, &[(name, &right), ("NO_PROXY", "elsewhere.test")])
             .await;

@@ -8,7 +8,6 @@ use punie_core::ids::{ConversationId, LeaseId, RequestId, ToolName};
 use punie_engine::journal::{CloseReason, Journal, RequestOffer, RequestOrigin, RequestState};
 use punie_tool::request::{ToolEffect, ToolRequest};
 
-use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 
 const PAGE: usize = 4096;
@@ -258,9 +257,7 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
                 .bash(&format!("echo {n}; : {}", "x".repeat(2_000)))
                 .await;
         }
-        let id = setup
-            .ask(ToolCall::bash("echo ran >> effects; sleep 600"))
-            .await;
+        let id = setup.ask_bash("echo ran >> effects; sleep 600").await;
         setup.line("effects").await;
         runner.kill();
         let file = setup.setting.home.join("state/journal.sqlite3");

@@ -10,7 +10,6 @@ use punie_engine::journal::{DISK_RESERVE_BYTES, RequestState};
 
 use super::disk_model::PowerFailure;
 use super::power::{PoweredFixture, request_state};
-use crate::harness::caller::ToolCall;
 use crate::harness::process::{ProcessSetting, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
@@ -125,7 +124,7 @@ impl SmallHomeFixture {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f15_a_read_only_state_folder_ends_the_start_with_its_cause() {
     let setup = RunnerFixture::new().await;
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     let below = setup.setting.home.join("state");
     let is_root = rustix::process::geteuid().is_root();
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
@@ -166,20 +165,14 @@ async fn f16_a_disk_that_is_full_when_a_page_comes_is_waited_for() {
     cramped.disk.fill();
     let id = cramped
         .stage
-        .ask(ToolCall::bash(&format!(
-            "echo ran >> effects; : {}",
-            "x".repeat(100_000)
-        )))
+        .ask_bash(&format!("echo ran >> effects; : {}", "x".repeat(100_000)))
         .await;
     cramped.wait_for_heartbeat("\"degraded\":[\"disk\"]").await;
     assert_eq!(cramped.degraded_reason().await, "[\"disk\"]");
     assert_eq!(cramped.reserve(), 0, "it was given up");
     // Other programs take the space that the reserve freed.
     cramped.disk.fill();
-    let later = cramped
-        .stage
-        .ask(ToolCall::bash("echo later >> effects"))
-        .await;
+    let later = cramped.stage.ask_bash("echo later >> effects").await;
     cramped.disk.empty();
     cramped.stage.answer(&id).await.expect_ok();
     cramped.stage.answer(&later).await.expect_ok();
@@ -205,10 +198,7 @@ async fn f16_with_less_room_than_wished_nothing_new_is_begun() {
     drop(ballast);
     cramped.wait_for_heartbeat("\"degraded\":[\"disk\"]").await;
     assert_eq!(cramped.reserve(), DISK_RESERVE_BYTES, "nothing needed it");
-    let id = cramped
-        .stage
-        .ask(ToolCall::bash("echo ran >> effects"))
-        .await;
+    let id = cramped.stage.ask_bash("echo ran >> effects").await;
     // A poll that was held when space ran short may still bring one request. The runner accepts it and does not start
     // it.
     let said = RunningProgram::start(&cramped.setting, &["status"])
@@ -229,7 +219,7 @@ async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
     };
     let _runner = cramped.run();
     let command = "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; head -c 20000 /dev/zero | tr '\\0' y";
-    let id = cramped.stage.ask(ToolCall::bash(command)).await;
+    let id = cramped.stage.ask_bash(command).await;
     cramped.stage.line("effects").await;
     cramped.disk.fill();
     cramped.stage.write("go", "");
@@ -319,7 +309,7 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
         powered.stage.bash("echo ran >> effects").await.expect_ok();
         let id = powered
             .stage
-            .ask(ToolCall::bash("echo then >> effects; sleep 600"))
+            .ask_bash("echo then >> effects; sleep 600")
             .await;
         wait_until("the second effect", || {
             powered.stage.read("effects").contains("then")
@@ -351,10 +341,7 @@ async fn f19_a_disk_that_keeps_nothing_ends_the_runner_before_anything_is_begun(
         refuse: Some(("journal.sqlite3", 1, 1_000_000)),
         ..PowerFailure::default()
     });
-    let id = powered
-        .stage
-        .ask(ToolCall::bash("echo ran >> effects"))
-        .await;
+    let id = powered.stage.ask_bash("echo ran >> effects").await;
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(73), "{ended:?}");
     assert_eq!(powered.stage.read("effects"), "");

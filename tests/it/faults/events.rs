@@ -97,7 +97,7 @@ async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered()
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
     let runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash("echo first >> effects")).await;
+    let id = setup.ask_bash("echo first >> effects").await;
     setup.wait_for_state(&id, RequestState::Delivered).await;
     let before = setup.answer(&id).await;
     setup
@@ -144,19 +144,11 @@ async fn f41_pages_out_of_order_and_a_cursor_that_goes_back_lose_and_repeat_noth
         .plan("events:listForDevice", 2, InjectedFault::Reorder);
     let mut asked = Vec::new();
     for n in 0..100 {
-        asked.push(
-            setup
-                .ask(ToolCall::bash(&format!("echo {n} >> effects")))
-                .await,
-        );
+        asked.push(setup.ask_bash(&format!("echo {n} >> effects")).await);
     }
     let _runner = setup.run_at(&relay.url);
     for n in 100..110 {
-        asked.push(
-            setup
-                .ask(ToolCall::bash(&format!("echo {n} >> effects")))
-                .await,
-        );
+        asked.push(setup.ask_bash(&format!("echo {n} >> effects")).await);
     }
     for id in &asked {
         setup.wait_for_state(id, RequestState::Delivered).await;
@@ -193,7 +185,7 @@ async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
 async fn f43_a_cancel_of_what_is_over_or_never_was_changes_nothing_and_is_noted() {
     let mut setup = RunnerFixture::new().await;
     let runner = setup.run();
-    let id = setup.ask(ToolCall::bash("echo done >> effects")).await;
+    let id = setup.ask_bash("echo done >> effects").await;
     let before = setup.answer(&id).await;
     setup.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(setup.caller.cancel(&id).await, "finished");

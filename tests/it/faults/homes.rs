@@ -4,7 +4,6 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::caller::ToolCall;
 use crate::harness::process::{ProcessSetting, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
@@ -124,7 +123,7 @@ async fn f57_a_home_of_another_machine_is_refused_until_it_is_a_device_of_its_ow
         );
         return;
     }
-    let id = setup.ask(ToolCall::bash("echo ran > ran")).await;
+    let id = setup.ask_bash("echo ran > ran").await;
     // The id of the machine that the home was copied from.
     record["machine"] = "00112233445566778899aabbccddeeff".into();
     let copied = record.to_string();

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 
 use rusqlite::Connection;
 
-use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 
 /// Returns a device that was stopped after it answered a request, and the request's id.
 async fn stopped_device() -> (RunnerFixture, String) {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    let id = setup.ask(ToolCall::bash("true")).await;
+    let id = setup.ask_bash("true").await;
     setup.answer(&id).await.expect_ok();
     runner.terminate();
     runner.end().await;
@@ -146,7 +145,7 @@ async fn a_home_that_was_put_back_from_an_older_copy_is_told() {
     };
     copy_folder(home, &copy);
     let runner = setup.run();
-    let later = setup.ask(ToolCall::bash("echo ran >> later")).await;
+    let later = setup.ask_bash("echo ran >> later").await;
     setup.answer(&later).await.expect_ok();
     runner.terminate();
     runner.end().await;

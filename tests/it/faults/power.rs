@@ -100,7 +100,7 @@ async fn f10_an_effect_that_had_begun_is_known_after_a_power_cut_and_not_run_aga
     let runner = powered.run(PowerFailure::default());
     let id = powered
         .stage
-        .ask(ToolCall::bash("echo ran >> effects; sleep 600"))
+        .ask_bash("echo ran >> effects; sleep 600")
         .await;
     powered.stage.line("effects").await;
     runner.kill();

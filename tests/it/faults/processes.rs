@@ -36,7 +36,7 @@ async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered(
     let command = format!(
         "trap '' INT TERM; echo half of it; (sleep {marker}) & echo $$ > begun; while :; do sleep 1; done"
     );
-    let id = setup.ask(ToolCall::bash(&command)).await;
+    let id = setup.ask_bash(&command).await;
     let shell = setup.line("begun").await;
     wait_until("its child", || processes_with_argument(&marker).len() == 1).await;
     setup.caller.cancel(&id).await;
@@ -67,7 +67,7 @@ async fn f45_a_daemon_that_left_its_session_and_its_environment_ends_with_its_co
     let command = format!(
         "(cd / && exec setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)') & echo begun; sleep 600"
     );
-    let id = setup.ask(ToolCall::bash(&command)).await;
+    let id = setup.ask_bash(&command).await;
     wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     setup.caller.cancel(&id).await;
     assert_eq!(
@@ -85,7 +85,7 @@ async fn a_daemon_that_lowers_its_limit_ends_with_its_command() {
     let command = format!(
         "(ulimit -x 7; setsid bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)') & echo begun; sleep 600"
     );
-    let id = setup.ask(ToolCall::bash(&command)).await;
+    let id = setup.ask_bash(&command).await;
     wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     setup.caller.cancel(&id).await;
     let answer = setup.answer(&id).await;
@@ -106,7 +106,7 @@ async fn a_process_whose_first_thread_has_ended_ends_with_its_command() {
     let _runner = setup.run();
     setup.write("code.py", CODE);
     let command = "(setsid python3 code.py > /dev/null 2>&1 &); sleep 600";
-    let id = setup.ask(ToolCall::bash(command)).await;
+    let id = setup.ask_bash(command).await;
     let process = setup.line("begun").await;
     wait_until("the end of its first thread", || is_over(&process)).await;
     assert!(is_alive(&process));
@@ -147,9 +147,7 @@ async fn f46_a_grandchild_that_holds_the_output_does_not_hold_the_result() {
 async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    let id = setup
-        .ask(ToolCall::bash("echo here > begun; sleep 600"))
-        .await;
+    let id = setup.ask_bash("echo here > begun; sleep 600").await;
     setup.line("begun").await;
     let journal = || {
         rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))
@@ -231,9 +229,7 @@ async fn f56_a_lock_is_free_when_its_holder_was_killed_and_a_child_of_it_lives()
     let runner = setup.run();
     let marker = process_marker(56);
     let id = setup
-        .ask(ToolCall::bash(&format!(
-            "setsid sleep {marker} & echo here > begun; wait"
-        )))
+        .ask_bash(&format!("setsid sleep {marker} & echo here > begun; wait"))
         .await;
     setup.line("begun").await;
     wait_until("the child", || processes_with_argument(&marker).len() == 1).await;

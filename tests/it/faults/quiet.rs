@@ -8,7 +8,6 @@ use punie_dev_backend::InjectedFault;
 use punie_engine::journal::RequestState;
 
 use super::announced_waits;
-use crate::harness::caller::ToolCall;
 use crate::harness::relay::{CallFate, Relay};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
@@ -40,7 +39,7 @@ async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
         CallFate::Pass
     });
     let _runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     setup.wait_for_state(&id, RequestState::Delivered).await;
     for function in FUNCTIONS {
         wait_until(&format!("{function} twice"), || {
@@ -115,11 +114,7 @@ async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     });
     let mut asked = Vec::new();
     for n in 0..CALLS {
-        asked.push(
-            setup
-                .ask(ToolCall::bash(&format!("echo {n} >> effects")))
-                .await,
-        );
+        asked.push(setup.ask_bash(&format!("echo {n} >> effects")).await);
     }
     for id in &asked {
         setup.wait_for_state(id, RequestState::Accepted).await;

@@ -87,7 +87,7 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
     setup.wait_for_state(&first, RequestState::Finished).await;
     runner.logs("refuses this device").await;
     // The poll that was held since before brings the request. The runner accepts it and no longer claims it.
-    let second = setup.ask(ToolCall::bash("echo ran >> second")).await;
+    let second = setup.ask_bash("echo ran >> second").await;
     setup.wait_for_state(&second, RequestState::Accepted).await;
     let claims = relay.calls("events:claim").len();
     let status = setup.status().await;
@@ -123,7 +123,7 @@ async fn f54_w78_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
         let setup = RunnerFixture::with_skewed_clock(skew_s * 1_000).await;
         setup.faults.plan("*", None, InjectedFault::Date(skew_s));
         let before = setup.faults.calls("devices:heartbeat");
-        let fresh = setup.ask(ToolCall::bash("echo ran")).await;
+        let fresh = setup.ask_bash("echo ran").await;
         let old = setup
             .ask(ToolCall::bash("echo late").with("deadlineMs", json!(1_000.0)))
             .await;
@@ -155,9 +155,7 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
     let relay = Relay::before(&setup.setting.url).await;
     let runner = setup.run_at(&relay.url);
     let id = setup
-        .ask(ToolCall::bash(
-            "echo begun > begun; until [ -e go ]; do sleep 0.02; done; echo whole > effect",
-        ))
+        .ask_bash("echo begun > begun; until [ -e go ]; do sleep 0.02; done; echo whole > effect")
         .await;
     setup.line("begun").await;
     // Another process with this identity claims the request, after our lease ran out unnoticed.
@@ -224,7 +222,7 @@ async fn f34_a_session_refused_over_http_is_opened_once() {
         }
         CallFate::Pass
     });
-    let id = setup.ask(ToolCall::bash("echo ran")).await;
+    let id = setup.ask_bash("echo ran").await;
     setup.wait_for_state(&id, RequestState::Delivered).await;
     wait_until("the session", || {
         relay.calls("devices:openSession").len() == opened + 1

@@ -72,9 +72,7 @@ async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
         "export PUNIE_FAILPOINTS=drain.flush=hold:{}",
         hanging.display()
     ));
-    let id = setup
-        .ask(ToolCall::bash("echo $$ > begun; sleep 600"))
-        .await;
+    let id = setup.ask_bash("echo $$ > begun; sleep 600").await;
     let shell = setup.line("begun").await;
     runner.terminate();
     wait_until("the stop to hang", || hanging.exists()).await;

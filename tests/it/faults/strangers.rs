@@ -52,7 +52,7 @@ async fn f32_a_login_page_is_not_an_empty_page_and_status_says_so() {
     assert_fields!(looked, {"/backend/trouble": "intercepted", "/backend/reachable": false});
 
     let runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     polls_fail(&runner, 3).await;
     wait_until("the runner to say so", || {
         setup.journal_note("backend_trouble").as_deref() == Some("intercepted")

@@ -13,7 +13,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::harness::caller::ToolCall;
 use crate::harness::process::{EndedProgram, ProcessSetting, RunningProgram};
 use crate::harness::stage::RunnerFixture;
 use crate::harness::worker::WorkerProcess;
@@ -102,7 +101,7 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
     let ours = make_authority("ours");
     let roots = setup.setting.logs.join("roots.pem");
     std::fs::write(&roots, ours.pem()).expect("written");
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     for (what, bad, reason) in cases! {
         ("expired", make_certificate("127.0.0.1", true, Some(&ours)), "expired"),
         ("self-signed", make_certificate("127.0.0.1", false, None), "UnknownIssuer"),

@@ -293,6 +293,11 @@ impl RunnerFixture {
         self.caller.ask(ask).await
     }
 
+    /// Stores a call of Bash and returns its id.
+    pub async fn ask_bash(&self, command: &str) -> String {
+        self.ask(ToolCall::bash(command)).await
+    }
+
     pub async fn answer(&self, id: &str) -> CallAnswer {
         self.caller.answer(id).await
     }

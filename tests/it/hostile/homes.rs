@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 
 fn set_mode(path: &Path, mode: u32) {
@@ -19,7 +18,7 @@ fn file_mode(path: &Path) -> u32 {
 async fn h104_a_home_that_is_open_to_others_is_not_started_on_and_left_as_it_is() {
     let setup = RunnerFixture::new().await;
     let home = &setup.setting.home;
-    setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    setup.ask_bash("echo ran >> effects").await;
     for (place, loose) in [
         ("state", 0o755),
         ("state", 0o710),

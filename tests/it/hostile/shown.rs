@@ -42,7 +42,7 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     let runner = setup.run_at(&relay.url);
     // The title of the first call's question is the command. The backend refuses the second call's answer with this
     // text.
-    let asked = setup.ask(ToolCall::bash(&format!("echo {STEERING}"))).await;
+    let asked = setup.ask_bash(&format!("echo {STEERING}")).await;
     let read = setup
         .ask(ToolCall::new("Read", &json!({ "file_path": STEERING })))
         .await;

@@ -37,7 +37,7 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
         "make -C . -f script.sh",
     ] {
         setup.write("script.sh", "echo good > effect\n");
-        let id = setup.ask(ToolCall::bash(line)).await;
+        let id = setup.ask_bash(line).await;
         let question =
             wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         setup.write("script.sh", "echo bad > effect\n");
@@ -57,7 +57,7 @@ async fn a_yes_is_for_the_sourced_file_that_path_leads_to() {
     let _runner = setup.run_after(&format!("export PATH={}:$PATH", bin.display()));
     for line in [". lib.sh", "source lib.sh", "bash lib.sh"] {
         setup.write("bin/lib.sh", "echo good > effect\n");
-        let id = setup.ask(ToolCall::bash(line)).await;
+        let id = setup.ask_bash(line).await;
         let question =
             wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         setup.write("bin/lib.sh", "echo bad > effect\n");
@@ -84,7 +84,7 @@ async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
         for name in ["Makefile", "sub/Makefile"] {
             setup.write(name, "all:\n\techo good > effect\n");
         }
-        let id = setup.ask(ToolCall::bash(line)).await;
+        let id = setup.ask_bash(line).await;
         let question =
             wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         setup.write(changed, "all:\n\techo bad > effect\n");
@@ -158,7 +158,7 @@ async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
         ("just x", "justfile"),
     ] {
         setup.write(changed, "good\n");
-        let id = setup.ask(ToolCall::bash(line)).await;
+        let id = setup.ask_bash(line).await;
         let question =
             wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         setup.write(changed, "bad\n");
@@ -180,7 +180,7 @@ async fn a_question_says_what_a_yes_is_not_bound_to() {
         ("python3 -m m", Some("the module of `python3 -m m` is not in this folder")),
         ("bash f.sh", None),
     } {
-        let id = setup.ask(ToolCall::bash(line)).await;
+        let id = setup.ask_bash(line).await;
         let question =
             wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         let title = question["title"].as_str().unwrap_or_default();

@@ -279,7 +279,7 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
     setup.write("script.sh", "echo good > effect\n");
     let _runner = setup.run();
     for (change, expect) in [(true, "error"), (false, "ok")] {
-        let id = setup.ask(ToolCall::bash("bash script.sh")).await;
+        let id = setup.ask_bash("bash script.sh").await;
         let question =
             wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         if change {
@@ -309,9 +309,7 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
     std::fs::create_dir_all(setup.file("a/b")).expect("made");
     setup.write("a/b/run.sh", "echo good > ../../effect\n");
     let _runner = setup.run();
-    let id = setup
-        .ask(ToolCall::bash("cd a && cd b && bash run.sh"))
-        .await;
+    let id = setup.ask_bash("cd a && cd b && bash run.sh").await;
     let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
     setup.write("a/b/run.sh", "echo bad > ../../effect\n");
     setup.caller.choose(&question, "allow_once").await;
@@ -404,7 +402,7 @@ async fn a_pause_is_heeded_by_its_file_alone_and_what_comes_then_does_not_begin(
         runner.log().contains("nothing new is begun")
     })
     .await;
-    let id = setup.ask(ToolCall::bash("echo x > effect")).await;
+    let id = setup.ask_bash("echo x > effect").await;
     setup.wait_for_state(&id, RequestState::Accepted).await;
     assert_eq!(setup.read("effect"), "");
     assert_eq!(setup.command(&["resume"]).await.code, Some(0));

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::{NO_TOUCH, write_rules};
-use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_for_some;
 
@@ -32,7 +31,7 @@ async fn a_grant_for_once_is_one_request_s_over_a_crash_right_after_it_was_used(
     assert_eq!(list_rules(&setup).await.len(), 1);
 
     let mut runner = setup.run_armed(&setup.setting.url, "grant.used=kill");
-    let first = setup.ask(ToolCall::bash("touch first")).await;
+    let first = setup.ask_bash("touch first").await;
     crate::harness::wait::wait_until("the crash", || runner.has_ended()).await;
     assert!(!setup.file("first").exists());
     assert_eq!(list_rules(&setup).await.len(), 0, "the grant is used up");
@@ -105,7 +104,7 @@ async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something
     assert_eq!(list_rules(&setup).await.len(), 0);
 
     grant_rule(&setup, &["--once", "no-touch"]).await;
-    let id = setup.ask(ToolCall::bash("touch second; ls")).await;
+    let id = setup.ask_bash("touch second; ls").await;
     let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
     assert!(
         question["title"]

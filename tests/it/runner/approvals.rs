@@ -26,7 +26,7 @@ async fn await_question(setup: &RunnerFixture) -> serde_json::Value {
 async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     let question = await_question(&setup).await;
     assert_eq!(question["requestId"], json!(id));
     assert_contains!(
@@ -49,7 +49,7 @@ async fn the_caller_s_side_lets_a_call_run_and_sees_what_it_is() {
 async fn a_refusal_says_whose_it_is_and_what_to_do() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let runner = setup.run();
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     let asked = await_question(&setup).await;
     setup.caller.choose(&asked, "reject_once").await;
     let answer = setup.answer(&id).await;
@@ -64,7 +64,7 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
         "The caller's side denied this call"
     );
 
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     await_question(&setup).await;
     let listed = setup.listed_question().await;
     let denied = setup
@@ -89,7 +89,7 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
 async fn the_person_at_the_device_sees_and_allows_it() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     let asked = await_question(&setup).await;
     let listed = setup.listed_question().await;
     assert_fields!(listed, {"id": asked["permissionId"], "requestId": id});
@@ -148,7 +148,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
         ),
     ] {
         setup.write("effect", "");
-        let id = setup.ask(ToolCall::bash(&command)).await;
+        let id = setup.ask_bash(&command).await;
         let listed = setup.listed_question().await;
         let (which, title) = (&listed["requestId"], &listed["title"]);
         let which = which.as_str().expect("an id");
@@ -185,7 +185,7 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
 async fn a_call_of_many_lines_is_shown_whole_before_it_is_allowed() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
-    let id = setup.ask(ToolCall::bash(&"true\n".repeat(30))).await;
+    let id = setup.ask_bash(&"true\n".repeat(30)).await;
     let listed = setup.listed_question().await;
     assert_eq!(listed["isCut"], false, "{listed}");
     let refused = setup.command(&["approvals", "allow", &id]).await;
@@ -202,7 +202,7 @@ async fn a_call_of_many_lines_is_shown_whole_before_it_is_allowed() {
 async fn a_call_that_the_list_cuts_can_be_denied_unread() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
-    let id = setup.ask(ToolCall::bash(&long_command())).await;
+    let id = setup.ask_bash(&long_command()).await;
     let listed = setup.listed_question().await;
     let which = listed["id"].as_str().expect("an id");
     let denied = setup.command(&["approvals", "deny", which]).await;
@@ -249,7 +249,7 @@ async fn a_backend_cannot_claim_that_the_person_here_allowed_what_they_did_not_s
         _ => CallFate::Pass,
     });
     let _runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash(&long_command())).await;
+    let id = setup.ask_bash(&long_command()).await;
     setup.answer(&id).await.expect_error("policy_denied");
     assert_eq!(setup.read("effect"), "");
 }
@@ -432,7 +432,7 @@ async fn always_is_not_for_who_names_the_call_or_is_named_like_the_conversation(
 async fn a_call_that_waits_can_be_taken_back() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     await_question(&setup).await;
     setup.caller.cancel(&id).await;
     assert_eq!(
@@ -446,7 +446,7 @@ async fn a_call_that_waits_can_be_taken_back() {
 async fn a_call_that_waits_when_the_runner_ends_is_asked_about_by_the_next_one() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let runner = setup.run();
-    let id = setup.ask(ToolCall::bash("echo ran >> effect")).await;
+    let id = setup.ask_bash("echo ran >> effect").await;
     let first = await_question(&setup).await;
     runner.kill();
     let _runner = setup.run();
@@ -479,7 +479,7 @@ async fn the_person_here_needs_no_backend_that_knows_permissions() {
     });
     let _runner = setup.run_at(&relay.url);
     let _watch = setup.watch_approvals().await;
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     let list = async || setup.command(&["approvals", "--json"]).await.out;
     let listed = wait_for_some("the question here", async || {
         serde_json::from_str(&list().await).ok()

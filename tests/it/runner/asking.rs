@@ -30,7 +30,7 @@ async fn where_nobody_can_be_asked_a_call_is_refused_at_once_and_says_so() {
     assert_contains!(shown, "Result nobody to ask", "denied nobody to ask");
     // From now on, the runner can ask a caller that reads the questions.
     assert!(setup.caller.questions().await.is_empty());
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     let listed = setup.listed_question().await;
     assert_eq!(listed["requestId"], json!(id));
 }
@@ -40,7 +40,7 @@ async fn a_watch_without_a_terminal_prints_each_call_and_makes_it_wait() {
     let setup = RunnerFixture::without_listener(ASKING).await;
     let _runner = setup.run();
     let watch = setup.watch_approvals().await;
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     wait_until("the call in its output", || watch.out().contains(&id)).await;
     let listed = setup.listed_question().await;
     let allowed = setup
@@ -107,7 +107,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     assert_eq!(setup.read("first"), "one\n");
     assert_eq!(setup.read("second"), "");
     // If the question is answered in another window, the prompt goes away.
-    let third = setup.ask(ToolCall::bash("echo three > third")).await;
+    let third = setup.ask_bash("echo three > third").await;
     watch.shows_times(PROMPT, 4).await;
     let listed = setup.listed_question().await;
     setup
@@ -157,14 +157,14 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
     let setup = RunnerFixture::without_listener(ASKING).await;
     let mut runner = OnTerminal::start(&setup.setting, &["run"]);
     setup.until_asker_announced().await;
-    let id = setup.ask(ToolCall::bash("touch one | cat")).await;
+    let id = setup.ask_bash("touch one | cat").await;
     runner.shows(PROMPT).await;
     assert_lacks!(runner.shown(), "a[l]ways");
     runner.types("l\n");
     runner.shows("Type a, c, d or s, then Enter.").await;
     runner.types("d\n");
     assert_eq!(setup.answer(&id).await.outcome, "error");
-    let id = setup.ask(ToolCall::bash("touch one")).await;
+    let id = setup.ask_bash("touch one").await;
     runner
         .shows("Always  adds to policy.toml: allow `touch one ...`")
         .await;
@@ -191,7 +191,7 @@ async fn a_long_call_is_read_whole_at_the_prompt_before_it_may_be_allowed() {
     setup.until_asker_announced().await;
     let line = |c: &str| format!("echo {} > /dev/null", c.repeat(6_000));
     let command = format!("{}; echo ran > effect; {}", line("a"), line("b"));
-    let id = setup.ask(ToolCall::bash(&command)).await;
+    let id = setup.ask_bash(&command).await;
     watch.shows("[s]how all of it, [d]eny (").await;
     assert_lacks!(watch.shown(), "effect");
     watch.types("a\n");
@@ -228,7 +228,7 @@ async fn a_question_ends_a_minute_before_the_deadline_of_its_call() {
 async fn the_list_on_a_terminal_has_columns() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
-    setup.ask(ToolCall::bash("echo ran > effect")).await;
+    setup.ask_bash("echo ran > effect").await;
     let id = setup.listed_question().await["requestId"].to_string();
     let short = &id[id.len() - 9..id.len() - 1];
     let mut list = OnTerminal::start(&setup.setting, &["approvals"]);
@@ -252,7 +252,7 @@ async fn the_list_on_a_terminal_has_columns() {
 async fn the_wait_for_an_answer_is_no_part_of_the_time_that_a_call_took() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
-    let id = setup.ask(ToolCall::bash("true")).await;
+    let id = setup.ask_bash("true").await;
     setup.listed_question().await;
     let asked_at = Instant::now();
     wait_until("two seconds", || asked_at.elapsed().as_secs() >= 2).await;
@@ -273,7 +273,7 @@ async fn the_wait_for_an_answer_is_no_part_of_the_time_that_a_call_took() {
 async fn a_question_that_is_open_when_the_runner_stops_is_asked_again() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let runner = setup.run();
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     setup.listed_question().await;
     let status = setup.command(&["status"]).await.out;
     assert_contains!(status, "(Bash echo ran > effect)", " min left");

@@ -70,9 +70,7 @@ async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another()
     let runner = setup.run();
     let go = setup.file("go");
     let id = setup
-        .ask(ToolCall::bash(
-            "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; echo ran >> effects",
-        ))
+        .ask_bash("echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; echo ran >> effects")
         .await;
     setup.line("begun").await;
     setup.stop_backend().await;
@@ -140,7 +138,7 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
     let other = SecondBackend::new(&setup).await;
     let runner = setup.run();
     let id = setup
-        .ask(ToolCall::bash("echo so far; echo begun > begun; sleep 600"))
+        .ask_bash("echo so far; echo begun > begun; sleep 600")
         .await;
     setup.line("begun").await;
     setup.wait_for_stored_output(&id, "so far").await;
@@ -190,7 +188,7 @@ async fn a_cursor_of_a_backend_that_is_ahead_is_not_used_with_another() {
     runner.stop().await;
     let _runner = setup.run();
     for _ in 0..2 {
-        let id = setup.ask(ToolCall::bash("echo here")).await;
+        let id = setup.ask_bash("echo here").await;
         setup.answer(&id).await.expect_ok();
     }
     other.backend.stop_server().await;
@@ -204,16 +202,16 @@ async fn a_cursor_that_is_refused_or_lies_in_the_future_is_dropped() {
         ("no cursor", "refuses its cursor"),
     ] {
         let setup = RunnerFixture::new().await;
-        let before = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+        let before = setup.ask_bash("echo ran >> effects").await;
         setup.once().await;
         let journal = setup.setting.home.join("state/journal.sqlite3");
         let journal = rusqlite::Connection::open(journal).expect("opens");
         let sql = "update backend_fact set value = ? where key = 'cursor'";
         assert_eq!(journal.execute(sql, [cursor]).expect("written"), 1);
         let runner = setup.run();
-        let first = setup.ask(ToolCall::bash("echo 1 >> effects")).await;
+        let first = setup.ask_bash("echo 1 >> effects").await;
         assert_eq!(setup.answer(&first).await.outcome, "ok", "{cursor}");
-        let second = setup.ask(ToolCall::bash("echo 2 >> effects")).await;
+        let second = setup.ask_bash("echo 2 >> effects").await;
         assert_eq!(setup.answer(&second).await.outcome, "ok", "{cursor}");
         runner.logs(words).await;
         assert_eq!(
@@ -231,9 +229,7 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
     let other = SecondBackend::new(&setup).await;
     let runner = setup.run();
     let held = setup
-        .ask(ToolCall::bash(
-            "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done",
-        ))
+        .ask_bash("echo begun > begun; while [ ! -e go ]; do sleep 0.05; done")
         .await;
     setup.line("begun").await;
 
@@ -290,7 +286,7 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_deployment_at_two_addresses_is_one_backend() {
     let setup = RunnerFixture::new().await;
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     setup.once().await;
     setup.answer(&id).await.expect_ok();
     let same = setup.setting.url.replace("127.0.0.1", "localhost");
@@ -301,7 +297,7 @@ async fn one_deployment_at_two_addresses_is_one_backend() {
         },
         &["run"],
     );
-    let id = setup.ask(ToolCall::bash("echo again >> effects")).await;
+    let id = setup.ask_bash("echo again >> effects").await;
     setup.answer(&id).await.expect_ok();
     assert_eq!(setup.read("effects"), "ran\nagain\n");
     let status = setup.command_at(&same, &["--json", "status"]).await.json();

@@ -35,7 +35,7 @@ async fn a_running_command_taken_back_ends_with_everything_it_started() {
     let setup = RunnerFixture::new().await;
     let _runner = setup.run();
     let command = "echo half of it; sleep 600 & echo $! > child; setsid sleep 600 & wait";
-    let id = setup.ask(ToolCall::bash(command)).await;
+    let id = setup.ask_bash(command).await;
     let child = setup.line("child").await;
     setup.caller.cancel(&id).await;
     let answer = setup.answer(&id).await;
@@ -47,7 +47,7 @@ async fn a_running_command_taken_back_ends_with_everything_it_started() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_taken_back_while_the_runner_was_away_never_runs() {
     let setup = RunnerFixture::new().await;
-    let id = setup.ask(ToolCall::bash("echo ran > effects")).await;
+    let id = setup.ask_bash("echo ran > effects").await;
     setup.caller.cancel(&id).await;
     setup.once().await;
     assert_eq!(

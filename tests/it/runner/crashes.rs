@@ -17,7 +17,7 @@ async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run
     let runner = setup.run_at(&relay.url);
     // The shell dies with the runner, but its child does not.
     let command = "echo ran >> effects; echo half of it; sleep 600 & echo $! > child; wait";
-    let id = setup.ask(ToolCall::bash(command)).await;
+    let id = setup.ask_bash(command).await;
     let child = setup.line("child").await;
     setup.wait_for_stored_output(&id, "half of it").await;
     runner.kill();
@@ -92,7 +92,7 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
     let relay = Relay::before(&setup.setting.url).await;
     let runner = setup.run_at(&relay.url);
     let command = "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; echo the end";
-    let id = setup.ask(ToolCall::bash(command)).await;
+    let id = setup.ask_bash(command).await;
     setup.line("effects").await;
     setup.stop_backend().await;
     setup.write("go", "");
@@ -131,7 +131,7 @@ async fn a_crash_between_the_post_and_its_acknowledgement_stores_one_result() {
         }
     });
     let runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     setup.answer(&id).await;
     runner.kill();
     assert_eq!(setup.state(&id), Some(RequestState::Finished));
@@ -180,9 +180,7 @@ async fn a_crash_before_anything_began_loses_nothing() {
 async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    let id = setup
-        .ask(ToolCall::bash("echo ran >> effects; sleep 600"))
-        .await;
+    let id = setup.ask_bash("echo ran >> effects; sleep 600").await;
     setup.line("effects").await;
     runner.kill();
     for name in [
@@ -207,9 +205,7 @@ async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
 async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    let id = setup
-        .ask(ToolCall::bash("echo ran >> begun; exec sleep 600"))
-        .await;
+    let id = setup.ask_bash("echo ran >> begun; exec sleep 600").await;
     setup.line("begun").await;
     let life = setup.command(&["history", &id]).await.out;
     assert_contains!(life, "running", "Process");

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::harness::caller::ToolCall;
 use crate::harness::process::ProcessSetting;
 use crate::harness::process::{EndedProgram, RunningProgram};
 use crate::harness::stage::RunnerFixture;
@@ -19,7 +18,7 @@ fn assert_ends(ended: &EndedProgram, code: i32, words: &[&str]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_is_away_at_the_start_is_tried_until_it_comes() {
     let mut setup = RunnerFixture::new().await;
-    let id = setup.ask(ToolCall::bash("echo found")).await;
+    let id = setup.ask_bash("echo found").await;
     setup.stop_backend().await;
     assert_ends(&setup.command(&["--once"]).await, 69, &[&setup.setting.url]);
     let runner = setup.run();
@@ -63,7 +62,7 @@ async fn a_session_that_is_gone_is_opened_anew() {
         },
     ];
     for spoil in spoil {
-        let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+        let id = setup.ask_bash("echo ran >> effects").await;
         spoil();
         assert_eq!(setup.once().await["delivered"], 1);
         setup.answer(&id).await.expect_ok();
@@ -71,9 +70,7 @@ async fn a_session_that_is_gone_is_opened_anew() {
     // The same while the runner runs: it posts the result under the new session.
     let _runner = setup.run();
     let id = setup
-        .ask(ToolCall::bash(
-            "echo begun > begun; until [ -e go ]; do sleep 0.02; done",
-        ))
+        .ask_bash("echo begun > begun; until [ -e go ]; do sleep 0.02; done")
         .await;
     setup.line("begun").await;
     spoil[2]();

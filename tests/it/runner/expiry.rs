@@ -21,7 +21,7 @@ async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
     let read = setup
         .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })).with("deadlineMs", json!(1_000.0)))
         .await;
-    let old = setup.ask(ToolCall::bash("echo old >> effects")).await;
+    let old = setup.ask_bash("echo old >> effects").await;
     // A request with its own deadline does not expire by age.
     let patient =
         ToolCall::bash("echo patient >> effects").with("deadlineMs", json!(4_000_000_000_000.0));
@@ -56,7 +56,7 @@ async fn a_clock_that_is_off_expires_nothing() {
                     .execute("delete from backend_fact where key = 'clock_offset_ms'", [])
                     .expect("forgotten");
             }
-            let fresh = setup.ask(ToolCall::bash("echo ran")).await;
+            let fresh = setup.ask_bash("echo ran").await;
             let old = ToolCall::bash("echo ran").with("deadlineMs", json!(1_000.0));
             let old = setup.ask(old).await;
             setup.once().await;

@@ -95,14 +95,14 @@ async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
         _ => CallFate::Pass,
     });
     let runner = setup.run_at(&relay.url);
-    let first = setup.ask(ToolCall::bash("echo one")).await;
+    let first = setup.ask_bash("echo one").await;
     wait_until("the refused post", || {
         relay.calls("events:appendResult").len() == 1
     })
     .await;
     let mut more = Vec::new();
     for n in 0..5 {
-        more.push(setup.ask(ToolCall::bash(&format!("echo {n}"))).await);
+        more.push(setup.ask_bash(&format!("echo {n}")).await);
     }
     for id in &more {
         setup.wait_for_state(id, RequestState::Finished).await;
@@ -129,7 +129,7 @@ async fn while_the_backend_asks_for_quiet_replies_wait_and_none_is_lost() {
 async fn one_reply_that_the_backend_cannot_store_holds_up_no_other() {
     let setup = RunnerFixture::new().await;
     let relay = Relay::before(&setup.setting.url).await;
-    let stuck = setup.ask(ToolCall::bash("echo stuck")).await;
+    let stuck = setup.ask_bash("echo stuck").await;
     let only = stuck.clone();
     let broken =
         json!({ "status": "error", "errorMessage": "[Request ID: 1] Server Error" }).to_string();
@@ -165,7 +165,7 @@ async fn what_another_process_answered_is_closed_and_not_run() {
         _ => CallFate::Pass,
     });
     let _runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     setup.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(setup.read("effects"), "");
     assert_eq!(relay.posts(&id), (0, 0));
@@ -223,7 +223,7 @@ async fn a_start_that_is_in_the_journal_although_nobody_runs_it_is_answered_by_t
         }
     });
     let _runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     setup.wait_for_state(&id, RequestState::Accepted).await;
     // The state after a commit that was made, but reported as failed.
     let journal = rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))

@@ -99,7 +99,7 @@ async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
         runner.kill();
     }
     let _runner = setup.run();
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     setup.wait_for_state(&id, RequestState::Accepted).await;
     let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(status["degraded"], json!(["safe_mode"]), "{status}");

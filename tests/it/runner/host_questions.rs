@@ -65,7 +65,7 @@ async fn the_caller_s_side_is_asked_about_a_host() {
         ("reject_once", "was refused by the person"),
         ("allow_once", "served"),
     ] {
-        let id = setup.ask(ToolCall::bash(&server.fetch())).await;
+        let id = setup.ask_bash(&server.fetch()).await;
         let question =
             wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
         assert_eq!(question["requestId"], json!(id));

@@ -5,7 +5,6 @@ use std::io::{PipeReader, Read as _};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::harness::bus::SessionBus;
-use crate::harness::caller::ToolCall;
 use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 
@@ -43,7 +42,7 @@ async fn a_long_call_keeps_the_machine_awake_until_its_end() {
     let variable = ("DBUS_SYSTEM_BUS_ADDRESS", bus.address.as_ref());
     let _runner = RunningProgram::start_with(&setup.setting, &["run"], &[variable]);
     let waiting = "while [ ! -e go ]; do sleep 0.05; done";
-    let id = setup.ask(ToolCall::bash(waiting)).await;
+    let id = setup.ask_bash(waiting).await;
     let SleepInhibition { asked, mut held } = told.recv().await.expect("logind was asked");
     assert_eq!(asked, ["idle", "punie-runner", "A tool call runs", "block"]);
     rustix::io::ioctl_fionbio(&held, true).expect("set");

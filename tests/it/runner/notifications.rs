@@ -94,7 +94,7 @@ async fn a_call_that_waits_is_notified_and_the_notice_goes_with_it() {
     let setup = RunnerFixture::without_listener(ASKING).await;
     let _runner = start_runner(&setup, &desktop);
     setup.until_asker_announced().await;
-    let id = setup.ask(ToolCall::bash("echo ran > effect")).await;
+    let id = setup.ask_bash("echo ran > effect").await;
     let Some(ServiceEvent::Shown(summary, body)) = desktop.told.recv().await else {
         panic!("nothing was shown");
     };

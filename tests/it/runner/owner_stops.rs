@@ -260,7 +260,7 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
 async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
     let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 600000\n").await;
     let runner = setup.run();
-    let call = setup.ask(ToolCall::bash(&stubborn_command("first"))).await;
+    let call = setup.ask_bash(&stubborn_command("first")).await;
     let pid = setup.line("first").await;
     runner.terminate();
     let stopped = setup.command(&["stop", &call]).await;
@@ -275,7 +275,7 @@ async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
         ("cancelled", "cancelled")
     );
 
-    let call = setup.ask(ToolCall::bash(&stubborn_command("second"))).await;
+    let call = setup.ask_bash(&stubborn_command("second")).await;
     let pass = RunningProgram::start(&setup.setting, &["--once", "--json"]);
     let pid = setup.line("second").await;
     let paused = setup.command(&["pause", "--now"]).await;
@@ -296,7 +296,7 @@ async fn without_a_runner_what_a_killed_one_left_is_ended() {
     begin_shell(&setup, "echo $$ > shell; sleep 600").await;
     let shell = setup.line("shell").await;
     let command = "sleep 600 & echo $! > orphan; wait";
-    let call = setup.ask(ToolCall::bash(command)).await;
+    let call = setup.ask_bash(command).await;
     let orphan = setup.line("orphan").await;
     runner.kill();
     assert!(
@@ -380,7 +380,7 @@ async fn a_call_that_does_not_end_is_named_and_a_runner_that_is_silent_too() {
 async fn a_command_in_the_foreground_dies_with_a_runner_that_is_killed() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    setup.ask(ToolCall::bash(&stubborn_command("pid"))).await;
+    setup.ask_bash(&stubborn_command("pid")).await;
     let pid = setup.line("pid").await;
     runner.kill();
     // No other runner starts, so the kernel ends this command. The next runner would end the processes that it started

@@ -12,10 +12,10 @@ use crate::harness::wait::wait_until;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unreadable_request_spoils_no_page() {
     let mut setup = RunnerFixture::new().await;
-    let before = setup.ask(ToolCall::bash("echo one >> ran")).await;
-    let bad = setup.ask(ToolCall::bash("echo bad >> ran")).await;
-    let worse = setup.ask(ToolCall::bash("echo worse >> ran")).await;
-    let after = setup.ask(ToolCall::bash("echo two >> ran")).await;
+    let before = setup.ask_bash("echo one >> ran").await;
+    let bad = setup.ask_bash("echo bad >> ran").await;
+    let worse = setup.ask_bash("echo worse >> ran").await;
+    let after = setup.ask_bash("echo two >> ran").await;
     setup.stop_backend().await;
     let db = setup.database();
     db.execute(
@@ -48,7 +48,7 @@ async fn an_unreadable_request_spoils_no_page() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_offered_twice_in_a_page_and_again_later_runs_once() {
     let mut setup = RunnerFixture::new().await;
-    let id = setup.ask(ToolCall::bash("echo ran >> effects")).await;
+    let id = setup.ask_bash("echo ran >> effects").await;
     let offer_again = |setup: &RunnerFixture| {
         let db = setup.database();
         db.execute(
@@ -121,9 +121,7 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
     assert_contains!(answer.text(), "found");
     // While a request that the listing found runs, the runner fetches its body once, however often it is listed.
     let id = setup
-        .ask(ToolCall::bash(
-            "echo begun > begun; until [ -e go ]; do sleep 0.02; done",
-        ))
+        .ask_bash("echo begun > begun; until [ -e go ]; do sleep 0.02; done")
         .await;
     setup.line("begun").await;
     let listed = || relay.calls("events:listOpenIds").len();

@@ -152,7 +152,7 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     let setup = RunnerFixture::with_config("[limits]\nlease_renew_ms = 1000\n").await;
     let relay = Relay::before(&setup.setting.url).await;
     let _runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash(CHATTER)).await;
+    let id = setup.ask_bash(CHATTER).await;
     setup.line("begun").await;
     let told = || relay.calls("events:appendProgress").len();
     // The command has run for longer than any pause between pieces.

@@ -91,7 +91,7 @@ async fn h103_the_own_token_is_masked_when_a_command_prints_it_in_two_goes() {
     // The second half comes after the runner has read the first one: by then the text before it is stored.
     let command = "t=$(<token); printf 'before\\n%s' \"${t:0:20}\"; until [ -e go ]; do sleep 0.02; done; \
                    printf '%s\\nafter\\n' \"${t:20}\"; printf 'x%s' \"$t\" | base64";
-    let id = setup.ask(ToolCall::bash(command)).await;
+    let id = setup.ask_bash(command).await;
     setup.wait_for_stored_output(&id, "before").await;
     setup.write("go", "");
     let answer = setup.answer(&id).await;

@@ -30,7 +30,7 @@ async fn a_result_that_is_too_large_for_the_backend_is_shrunk_once_and_delivered
     let relay = Relay::before(&setup.setting.url).await;
     relay.rule(refuse_above(5_000, true));
     let _runner = setup.run_at(&relay.url);
-    let id = setup.ask(ToolCall::bash("seq 1 4000")).await;
+    let id = setup.ask_bash("seq 1 4000").await;
     let answer = setup.answer(&id).await;
     assert!(
         answer.raw.len() <= 5_000 && answer.payload["meta"]["truncated"] == true,

@@ -56,9 +56,7 @@ async fn a_command_that_does_not_finish_is_ended_and_answered_as_interrupted() {
     let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
     let runner = setup.run();
     let id = setup
-        .ask(ToolCall::bash(
-            "echo half of it; sleep 600 & echo $! > child; wait",
-        ))
+        .ask_bash("echo half of it; sleep 600 & echo $! > child; wait")
         .await;
     let child = setup.line("child").await;
     runner.terminate();
@@ -79,7 +77,7 @@ async fn a_stubborn_command_is_killed_and_answered() {
     let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 0\n").await;
     let runner = setup.run();
     let command = "trap '' INT TERM; echo $$ > child; echo half of it; while :; do sleep 1; done";
-    let id = setup.ask(ToolCall::bash(command)).await;
+    let id = setup.ask_bash(command).await;
     let child = setup.line("child").await;
     runner.stop().await;
     let answer = setup
@@ -97,7 +95,7 @@ async fn a_second_request_to_stop_hurries() {
     let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 3600000\n").await;
     let runner = setup.run();
     let command = "trap '' INT TERM; echo $$ > child; while :; do sleep 1; done";
-    let id = setup.ask(ToolCall::bash(command)).await;
+    let id = setup.ask_bash(command).await;
     let child = setup.line("child").await;
     runner.terminate();
     runner.logs("asked to stop").await;
@@ -119,7 +117,7 @@ async fn f59_a_stop_while_the_backend_is_away_keeps_what_is_undelivered() {
     let mut setup = RunnerFixture::new().await;
     let runner = setup.run();
     let gate = "echo ran >> began; until [ -e go ]; do sleep 0.02; done; echo the end";
-    let id = setup.ask(ToolCall::bash(gate)).await;
+    let id = setup.ask_bash(gate).await;
     setup.line("began").await;
     setup.stop_backend().await;
     runner.terminate();
@@ -170,9 +168,7 @@ async fn a_terminal_shows_what_a_stop_waits_for() {
     let setup = RunnerFixture::new().await;
     let mut runner = OnTerminal::start(&setup.setting, &["run"]);
     runner.shows("Connected. Waiting for requests.").await;
-    let id = setup
-        .ask(ToolCall::bash("echo here > began; sleep 600"))
-        .await;
+    let id = setup.ask_bash("echo here > began; sleep 600").await;
     setup.line("began").await;
     runner.interrupt();
     runner

@@ -1,6 +1,5 @@
 //! Processes that a killed runner leaves running: the next runner ends foreground commands and their daemons.
 
-use crate::harness::caller::ToolCall;
 use crate::harness::running::processes_with_argument;
 use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
@@ -13,7 +12,7 @@ async fn daemons_of_a_command_that_a_crash_cut_off_are_ended_by_the_next_life() 
     let command = format!(
         "(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)'); echo $$ > begun; sleep 600"
     );
-    let id = setup.ask(ToolCall::bash(&command)).await;
+    let id = setup.ask_bash(&command).await;
     setup.line("begun").await;
     wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     runner.kill();
