@@ -145,8 +145,7 @@ async fn it_starts_in_its_folder_with_its_environment() {
 
 #[tokio::test]
 async fn the_terminal_is_shown_in_its_call_before_it_is_released() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, true));
     fake.prepare("hello\n", Some(exit_status(0)));
     assert_eq!(
         bench.text("Bash", json!({"command": "anything"})).await,
@@ -164,8 +163,7 @@ async fn the_terminal_is_shown_in_its_call_before_it_is_released() {
 
 #[tokio::test]
 async fn a_death_by_signal_is_told_as_one() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, true));
     for (said, meant) in [
         ("SIGSEGV", "SIGSEGV"),
         ("KILL", "SIGKILL"),
@@ -184,8 +182,7 @@ async fn a_death_by_signal_is_told_as_one() {
 
 #[tokio::test]
 async fn a_command_over_its_time_is_killed_and_waited_for_before_it_is_read() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, true));
     fake.prepare("so far\n", None);
     let error = bench
         .refused("Bash", json!({"command": "x", "timeout": 20}))
@@ -209,8 +206,7 @@ async fn a_command_over_its_time_is_killed_and_waited_for_before_it_is_read() {
 
 #[tokio::test]
 async fn what_an_editor_does_not_tell_is_not_taken_for_nothing() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, true));
     fake.prepare("said\n", Some(exit_status(0)));
     fake.fail(
         "terminal/output",
@@ -233,8 +229,7 @@ async fn what_an_editor_does_not_tell_is_not_taken_for_nothing() {
 
 #[tokio::test]
 async fn a_cancelled_command_is_killed_and_released() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, true));
     fake.prepare("so far\n", None);
     let cancel = CancellationToken::new();
     let cx = ToolContext {
@@ -279,8 +274,7 @@ async fn a_call_that_is_dropped_releases_its_terminal() {
 
 #[tokio::test]
 async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, true));
     let refusals = cases! {
         (Error::invalid_params().data("no terminals today"), "no terminals today"),
         (Error::method_not_found(), "no such thing"),
@@ -301,8 +295,7 @@ async fn what_an_editor_cannot_start_runs_here_with_a_warning() {
 
 #[tokio::test]
 async fn an_error_after_which_it_may_run_there_starts_nothing_here() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, true));
     for error in [
         Error::parse_error(),
         Error::internal_error().data("it broke"),
@@ -319,13 +312,8 @@ async fn an_error_after_which_it_may_run_there_starts_nothing_here() {
 
 #[tokio::test]
 async fn a_start_that_is_not_answered_is_not_made_a_second_time_here() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach_with(
-        &fake,
-        client_capabilities(false, false, true),
-        &[&bench.root],
-        impatient_settings(),
-    );
+    let (bench, fake, _turn) =
+        EditorBench::with_impatient_editor(client_capabilities(false, false, true));
     fake.fail("terminal/create", ClientFault::Silence);
     let error = bench.refused("Bash", json!({"command": "touch ran"})).await;
     assert_contains!(error.model_text(), "did not answer");
@@ -375,8 +363,7 @@ async fn an_owner_who_wants_no_terminals_gets_none() {
 
 #[tokio::test]
 async fn names_are_counted_over_both_kinds_and_each_finds_its_side() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, true));
     fake.prepare("theirs\n", Some(exit_status(0)));
     let followed = ToolContext::for_detached_call(RequestId::new());
     let _shown = bench.observed(&followed, "Bash", &json!({"command": "x"}));
@@ -464,8 +451,7 @@ async fn what_an_editor_prints_is_masked_cleaned_and_kept_as_what_is_printed_her
 
 #[tokio::test]
 async fn an_editor_that_loses_the_command_is_an_error_that_says_so() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(false, false, true));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, true));
     fake.prepare("", Some(exit_status(0)));
     fake.fail(
         "terminal/wait_for_exit",

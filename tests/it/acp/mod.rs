@@ -104,6 +104,20 @@ impl EditorBench {
         }
     }
 
+    /// A workspace and an editor that is attached to all conversations.
+    fn with_editor(serves: ClientCapabilities) -> (Self, Arc<FakeClient>, TurnHandle) {
+        let (bench, fake) = (Self::new(), Arc::new(FakeClient::default()));
+        let turn = bench.attach(&fake, serves);
+        (bench, fake, turn)
+    }
+
+    /// The same with an editor for which no call waits long.
+    fn with_impatient_editor(serves: ClientCapabilities) -> (Self, Arc<FakeClient>, TurnHandle) {
+        let (bench, fake) = (Self::new(), Arc::new(FakeClient::default()));
+        let turn = bench.attach_impatient(&fake, serves);
+        (bench, fake, turn)
+    }
+
     fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.root.join(name);
         std::fs::write(&path, content).expect("written");
@@ -117,6 +131,18 @@ impl EditorBench {
     /// Attaches an editor to all conversations.
     fn attach(&self, fake: &Arc<FakeClient>, serves: ClientCapabilities) -> TurnHandle {
         self.attach_with(fake, serves, &[&self.root], editor_settings())
+    }
+
+    fn attach_impatient(&self, fake: &Arc<FakeClient>, serves: ClientCapabilities) -> TurnHandle {
+        self.attach_with(fake, serves, &[&self.root], impatient_settings())
+    }
+
+    fn attach_editor(
+        &self,
+        client: Arc<dyn ClientTools>,
+        serves: ClientCapabilities,
+    ) -> TurnHandle {
+        self.attach_client(client, serves, &[&self.root], editor_settings())
     }
 
     fn attach_with(

@@ -10,8 +10,7 @@ const UNSAVED: &str = "[unsaved in Fake Editor; the file on disk differs]";
 
 #[tokio::test]
 async fn what_an_editor_does_not_serve_is_never_asked_of_it() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(false, false, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, false));
     let path = bench.put("a.txt", "on disk\n");
     assert_ends_with!(
         bench.text("Read", file_argument(&path)).await,
@@ -33,8 +32,7 @@ async fn what_an_editor_does_not_serve_is_never_asked_of_it() {
 
 #[tokio::test]
 async fn unsaved_text_is_what_is_read_and_the_answer_says_so() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "one\ntwo\nthree\n");
     let reply = bench.ok("Read", file_argument(&path)).await;
@@ -61,9 +59,8 @@ async fn unsaved_text_is_what_is_read_and_the_answer_says_so() {
 
 #[tokio::test]
 async fn text_that_is_saved_is_the_editors_too_and_needs_no_words() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     let reply = bench.ok("Read", file_argument(&path)).await;
     assert_lacks!(tools::reply_text(&reply), "unsaved");
@@ -80,8 +77,7 @@ async fn text_that_is_saved_is_the_editors_too_and_needs_no_words() {
 
 #[tokio::test]
 async fn a_text_in_the_editors_own_form_is_not_unsaved() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "\u{FEFF}one\r\ntwo\r\n");
     fake.open(&path, "one\ntwo\n");
     let text = bench.text("Read", file_argument(&path)).await;
@@ -90,8 +86,7 @@ async fn a_text_in_the_editors_own_form_is_not_unsaved() {
 
 #[tokio::test]
 async fn a_file_that_is_only_in_the_editor_is_read() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.root.join("new.txt");
     fake.open(&path, "not saved yet\n");
     let text = bench.text("Read", file_argument(&path)).await;
@@ -104,9 +99,8 @@ async fn a_file_that_is_only_in_the_editor_is_read() {
 
 #[tokio::test]
 async fn what_is_no_utf_8_text_or_too_large_is_read_from_the_disk() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let wide: Vec<u8> = "\u{FEFF}wide\n"
         .encode_utf16()
         .flat_map(u16::to_le_bytes)
@@ -152,8 +146,7 @@ async fn files_outside_the_editors_project_are_none_of_its_own() {
 
 #[tokio::test]
 async fn where_the_editor_has_no_text_the_disk_has_it() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     let reply = bench.ok("Read", file_argument(&path)).await;
     assert_eq!(
@@ -172,13 +165,8 @@ async fn where_the_editor_has_no_text_the_disk_has_it() {
 
 #[tokio::test]
 async fn an_editor_that_does_not_answer_is_left_out_with_a_warning() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach_with(
-        &fake,
-        client_capabilities(true, true, false),
-        &[&bench.root],
-        impatient_settings(),
-    );
+    let (bench, fake, _turn) =
+        EditorBench::with_impatient_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved");
     fake.fail("fs/read_text_file", ClientFault::Silence);
@@ -190,8 +178,7 @@ async fn an_editor_that_does_not_answer_is_left_out_with_a_warning() {
 
 #[tokio::test]
 async fn a_cancelled_call_waits_for_no_editor() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.fail("fs/read_text_file", ClientFault::Silence);
     let cancel = CancellationToken::new();
@@ -210,8 +197,7 @@ async fn a_cancelled_call_waits_for_no_editor() {
 
 #[tokio::test]
 async fn a_call_whose_turn_is_over_is_served_here() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let turn = bench.attach(&fake, client_capabilities(true, true, true));
+    let (bench, fake, turn) = EditorBench::with_editor(client_capabilities(true, true, true));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved");
     turn.stop().await;

@@ -168,12 +168,7 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
     fake.read_from_disk();
     let mut wire = ServedClient::connect(&fake).await;
     let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
-    let _turn = bench.attach_client(
-        editor,
-        client_capabilities(true, true, true),
-        &[&bench.root],
-        editor_settings(),
-    );
+    let _turn = bench.attach_editor(editor, client_capabilities(true, true, true));
     for (fault, written) in [
         (ClientFault::DoneInSilence, true),
         (ClientFault::Silence, false),
@@ -182,12 +177,7 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
             wire = ServedClient::connect(&fake).await;
         }
         let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
-        let _turn = bench.attach_client(
-            editor,
-            client_capabilities(true, true, true),
-            &[&bench.root],
-            editor_settings(),
-        );
+        let _turn = bench.attach_editor(editor, client_capabilities(true, true, true));
         let path = bench.put("a.txt", "old\n");
         fake.open(&path, "old\n");
         let before = fake.methods().len();
@@ -220,12 +210,7 @@ async fn an_editor_that_is_gone_is_left_out() {
     fake.read_from_disk();
     let mut wire = ServedClient::connect(&fake).await;
     let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
-    let _turn = bench.attach_client(
-        editor,
-        client_capabilities(true, true, true),
-        &[&bench.root],
-        editor_settings(),
-    );
+    let _turn = bench.attach_editor(editor, client_capabilities(true, true, true));
     let path = bench.put("a.txt", "old\n");
     assert_eq!(
         bench

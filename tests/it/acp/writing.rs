@@ -12,8 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "typed by a person\n");
     let edit = json!({"file_path": path, "old_string": "a person", "new_string": "somebody"});
@@ -38,8 +37,7 @@ async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
 
 #[tokio::test]
 async fn every_tool_that_writes_goes_the_same_way() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let (a, b) = (
         bench.put("a.txt", "disk a\n"),
         bench.put("b.txt", "disk b\n"),
@@ -79,9 +77,8 @@ async fn every_tool_that_writes_goes_the_same_way() {
 
 #[tokio::test]
 async fn what_takes_away_or_renames_a_file_is_done_here() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     bench.put("a.txt", "one\n");
     bench.put("b.txt", "two\n");
     let deletion = "*** Begin Patch\n*** Delete File: a.txt\n*** Update File: b.txt\n*** Move to: c.txt\n*** End Patch\n";
@@ -96,8 +93,7 @@ async fn what_takes_away_or_renames_a_file_is_done_here() {
 
 #[tokio::test]
 async fn a_file_in_another_encoding_is_written_here() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let wide: Vec<u8> = "\u{FEFF}wide\n"
         .encode_utf16()
         .flat_map(u16::to_le_bytes)
@@ -118,10 +114,9 @@ async fn a_file_in_another_encoding_is_written_here() {
 
 #[tokio::test]
 async fn a_text_that_the_editor_has_not_saved_is_told() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
     fake.save(SaveBehaviour::Never);
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
     let args = json!({"file_path": path, "old_string": "old", "new_string": "new"});
     let reply = bench.ok("Edit", args).await;
@@ -137,10 +132,9 @@ async fn a_text_that_the_editor_has_not_saved_is_told() {
 
 #[tokio::test]
 async fn a_text_that_the_editor_changed_on_saving_is_told_with_the_hash_that_is_there() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
     fake.save(SaveBehaviour::As(str::to_uppercase));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let reply = bench
         .ok("Write", json!({"file_path": "a.txt", "content": "loud\n"}))
         .await;
@@ -151,8 +145,7 @@ async fn a_text_that_the_editor_changed_on_saving_is_told_with_the_hash_that_is_
 
 #[tokio::test]
 async fn what_somebody_typed_meanwhile_is_not_lost() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "one\n");
     fake.open(&path, "one\nand typed\n");
     fake.next_text(&path, "one\n");
@@ -171,8 +164,7 @@ async fn what_somebody_typed_meanwhile_is_not_lost() {
 
 #[tokio::test]
 async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.open(&bench.root.join("new.txt"), "typed");
     let args = json!({"file_path": "new.txt", "content": "x", "overwrite": "never"});
     let never = bench.refused("Write", args).await;
@@ -184,8 +176,7 @@ async fn a_file_that_is_new_in_the_editor_is_not_made_over_it() {
 
 #[tokio::test]
 async fn an_editor_is_not_asked_for_a_file_that_a_write_is_about_to_make() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let args = json!({"file_path": "new.txt", "content": "made\n"});
     bench.ok("Write", args).await;
     assert_eq!(fake.methods(), ["fs/write_text_file"]);
@@ -194,8 +185,7 @@ async fn an_editor_is_not_asked_for_a_file_that_a_write_is_about_to_make() {
 
 #[tokio::test]
 async fn an_editor_that_only_reads_has_its_unsaved_text_guarded() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, false, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, false, false));
     let path = bench.put("a.txt", "one\n");
     fake.open(&path, "one\ntyped\n");
     let edit = json!({"file_path": path, "old_string": "one", "new_string": "two"});
@@ -220,8 +210,7 @@ async fn an_editor_that_only_reads_has_its_unsaved_text_guarded() {
 #[tokio::test]
 async fn who_may_run_a_file_is_set_here() {
     use std::os::unix::fs::PermissionsExt as _;
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let script = json!({"file_path": "run.sh", "content": "#!/bin/sh\n", "executable": true});
     bench.ok("Write", script).await;
     let mode = std::fs::metadata(bench.root.join("run.sh"))
@@ -234,8 +223,7 @@ async fn who_may_run_a_file_is_set_here() {
 
 #[tokio::test]
 async fn a_protected_file_is_refused_before_the_editor_hears_of_it() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     std::fs::create_dir_all(bench.root.join(".git/hooks")).expect("a folder");
     let hook = json!({"file_path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"});
     assert_error!(bench.refused("Write", hook).await, PolicyDenied);
@@ -265,9 +253,8 @@ async fn line_endings_and_mark_of_the_file_live_through_an_editor_that_has_neith
 
 #[tokio::test]
 async fn a_text_that_is_there_already_is_not_sent() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     bench.put("a.txt", "same\n");
     let text = bench
         .text("Write", json!({"file_path": "a.txt", "content": "same\n"}))
@@ -306,8 +293,7 @@ impl IntentRecorder for RecordedDeclarations {
 
 #[tokio::test]
 async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved\n");
     let declared = Arc::new(RecordedDeclarations {
@@ -350,9 +336,8 @@ fn long_text(first: &str) -> String {
 
 #[tokio::test]
 async fn a_long_write_is_declared_with_its_hashes_too() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", long_text("old"));
     let declared = Arc::new(RecordedDeclarations {
         fake: Arc::clone(&fake),
@@ -391,9 +376,8 @@ async fn a_long_write_is_declared_with_its_hashes_too() {
 
 #[tokio::test]
 async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     bench.put("a.txt", "one\n");
     bench.put("b.txt", long_text("two"));
     let declared = Arc::new(RecordedDeclarations {
@@ -428,8 +412,7 @@ async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
 
 #[tokio::test]
 async fn unsaved_text_is_not_written_to_the_disk_once_its_editor_is_closed() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved\n");
     let cx = ToolContext::for_detached_call(RequestId::new());
@@ -473,8 +456,7 @@ async fn unsaved_text_is_not_written_to_the_disk_once_its_editor_is_closed() {
 
 #[tokio::test]
 async fn a_file_with_unsaved_text_can_be_deleted() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved\n");
     let deletion = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";
@@ -484,9 +466,8 @@ async fn a_file_with_unsaved_text_can_be_deleted() {
 
 #[tokio::test]
 async fn a_cancelled_write_is_not_sent_any_more() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
     let (open, gate) = tokio::sync::oneshot::channel();
     // The runner reads the text for the edit, for the check, and once more before it sends the write.

@@ -16,9 +16,8 @@ fn may_have_run(error: ToolError) -> bool {
 
 #[tokio::test]
 async fn a_write_that_the_editor_refuses_is_an_error_in_its_words() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
     fake.fail(
         "fs/write_text_file",
@@ -36,14 +35,9 @@ async fn a_write_that_the_editor_refuses_is_an_error_in_its_words() {
 
 #[tokio::test]
 async fn a_write_that_is_not_answered_may_have_happened() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) =
+        EditorBench::with_impatient_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach_with(
-        &fake,
-        client_capabilities(true, true, false),
-        &[&bench.root],
-        impatient_settings(),
-    );
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/write_text_file", ClientFault::Silence);
     let unclear = bench.refused("Edit", edit_arguments(&path)).await;
@@ -54,14 +48,9 @@ async fn a_write_that_is_not_answered_may_have_happened() {
 
 #[tokio::test]
 async fn a_write_that_is_on_the_disk_is_done_whether_it_was_answered_or_not() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) =
+        EditorBench::with_impatient_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach_with(
-        &fake,
-        client_capabilities(true, true, false),
-        &[&bench.root],
-        impatient_settings(),
-    );
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/write_text_file", ClientFault::DoneInSilence);
     let reply = bench.ok("Edit", edit_arguments(&path)).await;
@@ -72,15 +61,10 @@ async fn a_write_that_is_on_the_disk_is_done_whether_it_was_answered_or_not() {
 
 #[tokio::test]
 async fn an_unanswered_write_that_changed_the_file_otherwise_says_what_is_there() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) =
+        EditorBench::with_impatient_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
     fake.save(SaveBehaviour::As(str::to_uppercase));
-    let _turn = bench.attach_with(
-        &fake,
-        client_capabilities(true, true, false),
-        &[&bench.root],
-        impatient_settings(),
-    );
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/write_text_file", ClientFault::DoneInSilence);
     let unclear = bench.refused("Edit", edit_arguments(&path)).await;
@@ -90,13 +74,8 @@ async fn an_unanswered_write_that_changed_the_file_otherwise_says_what_is_there(
 
 #[tokio::test]
 async fn while_an_editor_does_not_say_what_it_has_nothing_is_written_beside_it() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach_with(
-        &fake,
-        client_capabilities(true, true, false),
-        &[&bench.root],
-        impatient_settings(),
-    );
+    let (bench, fake, _turn) =
+        EditorBench::with_impatient_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
     fake.fail("fs/read_text_file", ClientFault::Silence);
     let refused = bench
@@ -108,8 +87,7 @@ async fn while_an_editor_does_not_say_what_it_has_nothing_is_written_beside_it()
 
 #[tokio::test]
 async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let (a, b) = (bench.put("a.txt", "one\n"), bench.put("b.txt", "two\n"));
     fake.open(&a, "one\n");
     fake.open(&b, "two\n");
@@ -128,14 +106,8 @@ async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
 
 #[tokio::test]
 async fn a_patch_whose_second_write_is_unclear_does_not_say_that_nothing_is_changed() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach_with(
-        &fake,
-        client_capabilities(true, true, false),
-        &[&bench.root],
-        editor_settings(),
-    );
     bench.put("a.txt", "one\n");
     bench.put("b.txt", "two\n");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Update File: b.txt\n@@\n-two\n+2\n*** End Patch\n";
@@ -161,9 +133,8 @@ async fn a_patch_whose_second_write_is_unclear_does_not_say_that_nothing_is_chan
 
 #[tokio::test]
 async fn an_answer_that_cannot_be_read_is_no_refusal_of_the_write() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
-    let _turn = bench.attach(&fake, client_capabilities(true, true, false));
     let path = bench.put("a.txt", "old\n");
     fake.fail(
         "fs/write_text_file",
