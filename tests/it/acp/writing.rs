@@ -3,11 +3,11 @@
 use super::*;
 use crate::harness::fake_client::{ClientFault, SaveBehaviour};
 use crate::harness::wait::wait_until;
+use parking_lot::Mutex;
 use punie_host::files::{ByteSplice, NewContent, WritePrecondition, WriteTextFile};
 use punie_host::local::intent_recovery;
 use punie_host::{FileClient, RawPath};
 use punie_tool::{CallIntent, IntentFuture, IntentOutcome, IntentRecorder};
-use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
@@ -264,7 +264,6 @@ async fn a_text_that_is_there_already_is_not_sent() {
 }
 
 /// Records the declared intents, each with the calls that the editor had received before it.
-#[derive(Default)]
 struct RecordedDeclarations {
     made: Mutex<Vec<(CallIntent, Vec<&'static str>)>>,
     fake: Arc<FakeClient>,
@@ -283,12 +282,47 @@ impl IntentRecorder for RecordedDeclarations {
         intents: Vec<CallIntent>,
     ) -> IntentFuture<'a> {
         let methods = self.fake.methods();
+        let intents = intents.into_iter();
         self.made
             .lock()
-            .expect("no panic")
-            .extend(intents.into_iter().map(|intent| (intent, methods.clone())));
+            .extend(intents.map(|intent| (intent, methods.clone())));
         Box::pin(std::future::ready(Ok(())))
     }
+}
+
+/// Makes a change, and returns the intents that it declared, each with the calls that the editor had received before.
+async fn declared_by(
+    bench: &EditorBench,
+    fake: &Arc<FakeClient>,
+    tool: &str,
+    args: Value,
+) -> Vec<(CallIntent, Vec<&'static str>)> {
+    let declared = Arc::new(RecordedDeclarations {
+        made: Mutex::default(),
+        fake: Arc::clone(fake),
+    });
+    let cx = ToolContext {
+        intents: declared.clone(),
+        ..ToolContext::for_detached_call(RequestId::new())
+    };
+    let made = bench.call_with(tool, args, cx).await;
+    made.expect("the change is made");
+    declared.made.lock().clone()
+}
+
+/// Checks that one change with these texts was declared before the editor wrote the file, and returns its intents.
+fn only_change(
+    made: Vec<(CallIntent, Vec<&'static str>)>,
+    old: &str,
+    new: &str,
+) -> Vec<CallIntent> {
+    let [(CallIntent::File { before, after, .. }, methods)] = made.as_slice() else {
+        panic!("{made:?}")
+    };
+    assert_eq!(*before, Some(sha256(old)));
+    assert_eq!(*after, Some(sha256(new)));
+    assert!(!methods.contains(&"fs/write_text_file"), "{methods:?}");
+    made.into_iter().map(|(intent, _)| intent).collect()
 }
 
 #[tokio::test]
@@ -296,28 +330,10 @@ async fn a_write_is_declared_with_the_disks_hashes_before_it_is_sent() {
     let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved\n");
-    let declared = Arc::new(RecordedDeclarations {
-        fake: Arc::clone(&fake),
-        ..RecordedDeclarations::default()
-    });
-    let cx = ToolContext {
-        intents: declared.clone(),
-        ..ToolContext::for_detached_call(RequestId::new())
-    };
     let edit = json!({"file_path": path, "old_string": "unsaved", "new_string": "saved"});
-    bench
-        .call_with("Edit", edit, cx)
-        .await
-        .expect("the change is made");
-    let made = declared.made.lock().expect("no panic").clone();
-    let [(CallIntent::File { before, after, .. }, methods)] = made.as_slice() else {
-        panic!("{made:?}")
-    };
-    assert_eq!(*before, Some(sha256("on disk\n")));
-    assert_eq!(*after, Some(sha256("saved\n")));
-    assert!(!methods.contains(&"fs/write_text_file"), "{methods:?}");
+    let made = declared_by(&bench, &fake, "Edit", edit).await;
+    let intents = only_change(made, "on disk\n", "saved\n");
     // After a restart, recovery finds the change done; with the old text on the disk, it finds the change not begun.
-    let intents: Vec<CallIntent> = made.into_iter().map(|(intent, _)| intent).collect();
     assert!(matches!(
         intent_recovery::recover_changes(&bench.workspace, &intents),
         IntentOutcome::Done(_)
@@ -339,32 +355,15 @@ async fn a_long_write_is_declared_with_its_hashes_too() {
     let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
     fake.read_from_disk();
     let path = bench.put("a.txt", long_text("old"));
-    let declared = Arc::new(RecordedDeclarations {
-        fake: Arc::clone(&fake),
-        ..RecordedDeclarations::default()
-    });
-    let cx = ToolContext {
-        intents: declared.clone(),
-        ..ToolContext::for_detached_call(RequestId::new())
-    };
     let edit =
         json!({"file_path": path, "old_string": "old", "new_string": "an inserted line\nold"});
-    bench
-        .call_with("Edit", edit, cx)
-        .await
-        .expect("the change is made");
+    let made = declared_by(&bench, &fake, "Edit", edit).await;
     assert!(
         fake.methods().contains(&"fs/write_text_file"),
         "the editor wrote the file"
     );
-    let made = declared.made.lock().expect("no panic").clone();
-    let [(CallIntent::File { before, after, .. }, methods)] = made.as_slice() else {
-        panic!("{made:?}")
-    };
-    assert_eq!(*before, Some(sha256(long_text("old"))));
-    assert_eq!(*after, Some(sha256(long_text("an inserted line\nold"))));
-    assert!(!methods.contains(&"fs/write_text_file"), "{methods:?}");
-    let intents: Vec<CallIntent> = made.into_iter().map(|(intent, _)| intent).collect();
+    let new = long_text("an inserted line\nold");
+    let intents = only_change(made, &long_text("old"), &new);
     assert!(
         matches!(
             intent_recovery::recover_changes(&bench.workspace, &intents),
@@ -380,30 +379,13 @@ async fn a_patch_that_was_cut_off_before_a_long_file_is_not_taken_for_done() {
     fake.read_from_disk();
     bench.put("a.txt", "one\n");
     bench.put("b.txt", long_text("two"));
-    let declared = Arc::new(RecordedDeclarations {
-        fake: Arc::clone(&fake),
-        ..RecordedDeclarations::default()
-    });
-    let cx = ToolContext {
-        intents: declared.clone(),
-        ..ToolContext::for_detached_call(RequestId::new())
-    };
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Update File: b.txt\n@@\n-two\n+2\n*** End Patch\n";
-    bench
-        .call_with("ApplyPatch", json!({"patch": patch}), cx)
-        .await
-        .expect("the change is made");
+    let made = declared_by(&bench, &fake, "ApplyPatch", json!({"patch": patch})).await;
     assert_eq!(bench.get("a.txt"), "1\n");
     assert_eq!(bench.get("b.txt"), long_text("2"));
     // The state after a crash between the two writes.
     bench.put("b.txt", long_text("two"));
-    let intents: Vec<CallIntent> = declared
-        .made
-        .lock()
-        .expect("no panic")
-        .iter()
-        .map(|(intent, _)| intent.clone())
-        .collect();
+    let intents: Vec<CallIntent> = made.into_iter().map(|(intent, _)| intent).collect();
     match intent_recovery::recover_changes(&bench.workspace, &intents) {
         IntentOutcome::Unclear { text, .. } => assert_contains!(text, "b.txt: not done"),
         other => panic!("{other:?}"),

@@ -164,7 +164,7 @@ async fn who_said_yes_and_who_said_no_stand_in_the_audit() {
     )
     .await;
     let id = setup.ask_bash("true").await;
-    let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+    let question = setup.caller.next_question().await;
     setup.caller.choose(&question, "reject_once").await;
     setup.answer(&id).await.expect_error("policy_denied");
     expect_row(

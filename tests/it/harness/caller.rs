@@ -209,6 +209,11 @@ impl TestCaller {
         open.as_array().expect("a list").clone()
     }
 
+    /// Waits for an open question and returns it.
+    pub async fn next_question(&self) -> Value {
+        wait_for_some("a question", async || self.questions().await.pop()).await
+    }
+
     /// Answers a question with this option and returns the backend's reply.
     pub async fn choose(&self, question: &Value, option: &str) -> Value {
         let args = json!({ "permissionId": question["permissionId"], "optionId": option });

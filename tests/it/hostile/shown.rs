@@ -52,10 +52,7 @@ async fn h102_what_others_wrote_steers_no_terminal() {
     })
     .await;
     // The caller reads the question as plain text too.
-    let question = wait_for_some("the question on the wire", async || {
-        setup.caller.questions().await.pop()
-    })
-    .await;
+    let question = setup.caller.next_question().await;
     let title = question["title"].as_str().expect("a title");
     assert!(
         is_plain(title) && title.contains("\\u{202e}") && title.contains("\\u{e0041}"),

@@ -6,7 +6,6 @@ use super::{call_tool, install_plugin, listed_plugins, server_script, text_of, u
 use crate::faults::tls::make_authority;
 use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
-use crate::harness::wait::wait_for_some;
 
 /// The code of an answer that holds the output of these commands on one line.
 fn printing_server(commands: &str) -> String {
@@ -198,10 +197,7 @@ async fn a_plugin_waits_for_approval_and_what_it_wrote_can_be_undone() {
     let runner = setup.run();
     until_offered(&setup, "writer").await;
     let id = setup.ask(ToolCall::new("writer", &json!({}))).await;
-    let question = wait_for_some("the question", async || {
-        setup.caller.questions().await.into_iter().next()
-    })
-    .await;
+    let question = setup.caller.next_question().await;
     assert_eq!(setup.read("data"), "before\n");
     setup.caller.choose(&question, "allow_once").await;
     assert_eq!(text_of(&setup.answer(&id).await), "written");

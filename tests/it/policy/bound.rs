@@ -5,9 +5,24 @@ use serde_json::{Value, json};
 
 use crate::harness::caller::ToolCall;
 use crate::harness::stage::RunnerFixture;
-use crate::harness::wait::wait_for_some;
 
 const ASKING: &str = "[policy]\nask = [\"executes\"]\n";
+
+/// Asks for a line, changes a file after the question, says yes, and checks that the call is refused in these words.
+async fn is_refused_after_change(
+    setup: &RunnerFixture,
+    line: &str,
+    (file, bad): (&str, &str),
+    words: &str,
+) {
+    let id = setup.ask_bash(line).await;
+    let question = setup.caller.next_question().await;
+    setup.write(file, bad);
+    setup.caller.choose(&question, "allow_once").await;
+    let answer = setup.answer(&id).await;
+    assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
+    assert_contains!(answer.text(), words; "{line}");
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter() {
@@ -37,14 +52,14 @@ async fn a_yes_is_for_the_script_that_is_read_or_given_to_whichever_interpreter(
         "make -C . -f script.sh",
     ] {
         setup.write("script.sh", "echo good > effect\n");
-        let id = setup.ask_bash(line).await;
-        let question =
-            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
-        setup.write("script.sh", "echo bad > effect\n");
-        setup.caller.choose(&question, "allow_once").await;
-        let answer = setup.answer(&id).await;
-        assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
-        assert_contains!(answer.text(), "script.sh changed after a person had said yes"; "{line}");
+        let bad = ("script.sh", "echo bad > effect\n");
+        is_refused_after_change(
+            &setup,
+            line,
+            bad,
+            "script.sh changed after a person had said yes",
+        )
+        .await;
     }
     assert_eq!(setup.read("effect"), "");
 }
@@ -57,14 +72,8 @@ async fn a_yes_is_for_the_sourced_file_that_path_leads_to() {
     let _runner = setup.run_after(&format!("export PATH={}:$PATH", bin.display()));
     for line in [". lib.sh", "source lib.sh", "bash lib.sh"] {
         setup.write("bin/lib.sh", "echo good > effect\n");
-        let id = setup.ask_bash(line).await;
-        let question =
-            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
-        setup.write("bin/lib.sh", "echo bad > effect\n");
-        setup.caller.choose(&question, "allow_once").await;
-        let answer = setup.answer(&id).await;
-        assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
-        assert_contains!(answer.text(), "bin/lib.sh changed after"; "{line}");
+        let bad = ("bin/lib.sh", "echo bad > effect\n");
+        is_refused_after_change(&setup, line, bad, "bin/lib.sh changed after").await;
     }
     assert_eq!(setup.read("effect"), "");
 }
@@ -84,15 +93,9 @@ async fn a_yes_to_make_is_for_the_makefile_of_its_folder() {
         for name in ["Makefile", "sub/Makefile"] {
             setup.write(name, "all:\n\techo good > effect\n");
         }
-        let id = setup.ask_bash(line).await;
-        let question =
-            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
-        setup.write(changed, "all:\n\techo bad > effect\n");
-        setup.caller.choose(&question, "allow_once").await;
-        let answer = setup.answer(&id).await;
-        assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
+        let bad = (changed, "all:\n\techo bad > effect\n");
         let said = format!("{changed} changed after a person had said yes");
-        assert_contains!(answer.text(), &said; "{line}");
+        is_refused_after_change(&setup, line, bad, &said).await;
     }
     assert_eq!(setup.read("effect") + &setup.read("sub/effect"), "");
 }
@@ -122,8 +125,7 @@ async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
     for (args, words) in asks {
         for _ in 0..2 {
             let id = setup.ask(ToolCall::new("Bash", args).of("c")).await;
-            let question =
-                wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+            let question = setup.caller.next_question().await;
             let title = question["title"].as_str().unwrap_or_default();
             assert_contains!(title, words; "{args}");
             setup.caller.choose(&question, "allow_always").await;
@@ -158,15 +160,8 @@ async fn a_yes_is_for_the_files_that_a_line_names_in_whatever_way() {
         ("just x", "justfile"),
     ] {
         setup.write(changed, "good\n");
-        let id = setup.ask_bash(line).await;
-        let question =
-            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
-        setup.write(changed, "bad\n");
-        setup.caller.choose(&question, "allow_once").await;
-        let answer = setup.answer(&id).await;
-        assert_eq!(answer.verdict(), ("error", "policy_denied"), "{line}");
         let said = format!("{changed} changed after a person had said yes");
-        assert_contains!(answer.text(), &said; "{line}");
+        is_refused_after_change(&setup, line, (changed, "bad\n"), &said).await;
     }
 }
 
@@ -181,8 +176,7 @@ async fn a_question_says_what_a_yes_is_not_bound_to() {
         ("bash f.sh", None),
     } {
         let id = setup.ask_bash(line).await;
-        let question =
-            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        let question = setup.caller.next_question().await;
         let title = question["title"].as_str().unwrap_or_default();
         match words {
             Some(words) => assert!(title.contains(words), "{line}: {title}"),

@@ -223,7 +223,7 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
         "nobody is asked"
     );
     let id = setup.ask(ToolCall::bash("mkdir made").of("c")).await;
-    let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+    let question = setup.caller.next_question().await;
     let title = question["title"].as_str().expect("a title");
     assert_contains!(title, "the owner's rule \"mk\"", "who wants it?");
     setup.caller.choose(&question, "allow_always").await;
@@ -234,7 +234,7 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
         .await
         .expect_ok();
     let other = setup.ask(ToolCall::bash("ls").of("c")).await;
-    let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+    let question = setup.caller.next_question().await;
     setup.caller.choose(&question, "reject_once").await;
     setup.answer(&other).await.expect_error("policy_denied");
 }
@@ -251,8 +251,7 @@ async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
         ("cat <<E\none\nE", "cat <<E\ntwo\nE"),
     } {
         let first = setup.ask(ToolCall::bash(line).of("c")).await;
-        let question =
-            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        let question = setup.caller.next_question().await;
         setup.caller.choose(&question, "allow_always").await;
         setup.answer(&first).await.expect_ok();
         assert_eq!(
@@ -261,8 +260,7 @@ async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
             "{line}"
         );
         let id = setup.ask(ToolCall::bash(other).of("c")).await;
-        let question =
-            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        let question = setup.caller.next_question().await;
         setup.caller.choose(&question, "reject_once").await;
         assert_eq!(
             setup.answer(&id).await.verdict(),
@@ -280,8 +278,7 @@ async fn a_yes_is_for_what_was_there_when_it_was_asked_for() {
     let _runner = setup.run();
     for (change, expect) in [(true, "error"), (false, "ok")] {
         let id = setup.ask_bash("bash script.sh").await;
-        let question =
-            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        let question = setup.caller.next_question().await;
         if change {
             setup.write("script.sh", "echo bad > effect\n");
         }
@@ -310,7 +307,7 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
     setup.write("a/b/run.sh", "echo good > ../../effect\n");
     let _runner = setup.run();
     let id = setup.ask_bash("cd a && cd b && bash run.sh").await;
-    let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+    let question = setup.caller.next_question().await;
     setup.write("a/b/run.sh", "echo bad > ../../effect\n");
     setup.caller.choose(&question, "allow_once").await;
     let answer = setup.answer(&id).await;
@@ -323,8 +320,7 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
     let ask = || ToolCall::bash("cd a; cd -; ./later.sh").of("c");
     for _ in 0..2 {
         let id = setup.ask(ask()).await;
-        let question =
-            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        let question = setup.caller.next_question().await;
         assert!(
             question["title"]
                 .as_str()

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::{NO_TOUCH, write_rules};
 use crate::harness::stage::RunnerFixture;
-use crate::harness::wait::wait_for_some;
 
 async fn grant_rule(setup: &RunnerFixture, args: &[&str]) -> Value {
     let words: Vec<&str> = ["--json", "policy", "allow"]
@@ -105,7 +104,7 @@ async fn a_grant_is_used_up_by_a_call_that_a_person_is_asked_about_for_something
 
     grant_rule(&setup, &["--once", "no-touch"]).await;
     let id = setup.ask_bash("touch second; ls").await;
-    let question = wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+    let question = setup.caller.next_question().await;
     assert!(
         question["title"]
             .as_str()

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use crate::harness::caller::ToolCall;
 use crate::harness::on_terminal::OnTerminal;
 use crate::harness::stage::RunnerFixture;
-use crate::harness::wait::{wait_for_some, wait_until};
+use crate::harness::wait::wait_until;
 
 /// An HTTP server that answers each request with one line.
 struct OneLineServer {
@@ -66,8 +66,7 @@ async fn the_caller_s_side_is_asked_about_a_host() {
         ("allow_once", "served"),
     ] {
         let id = setup.ask_bash(&server.fetch()).await;
-        let question =
-            wait_for_some("a question", async || setup.caller.questions().await.pop()).await;
+        let question = setup.caller.next_question().await;
         assert_eq!(question["requestId"], json!(id));
         let title = question["title"].as_str().expect("a title");
         let host = format!("127.0.0.1:{}", server.port);

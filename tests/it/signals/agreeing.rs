@@ -157,10 +157,7 @@ async fn a_backend_that_says_yes_in_the_owner_s_place_gets_nothing() {
     let setup = RunnerFixture::with_config("[signals]\ndev_environment = \"on\"\n").await;
     let _runner = setup.run();
     let id = setup.ask(collect_call(&json!([]))).await;
-    let question = wait_for_some("a question at the caller's side", async || {
-        setup.caller.questions().await.pop()
-    })
-    .await;
+    let question = setup.caller.next_question().await;
     let forged = "UPDATE permissions SET options = replace(options, 'reject_once', 'allow_once')";
     assert_eq!(setup.database().execute(forged, []).expect("forged"), 1);
     setup.caller.choose(&question, "allow_once").await;
