@@ -12,10 +12,8 @@ const UNSAVED: &str = "[unsaved in Fake Editor; the file on disk differs]";
 async fn what_an_editor_does_not_serve_is_never_asked_of_it() {
     let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(false, false, false));
     let path = bench.put("a.txt", "on disk\n");
-    assert_ends_with!(
-        bench.text("Read", file_argument(&path)).await,
-        "\ton disk\n"
-    );
+    let text = bench.text("Read", file_argument(&path)).await;
+    assert_ends_with!(text, "\ton disk\n");
     let args = json!({"file_path": path, "old_string": "on", "new_string": "still on"});
     bench.ok("Edit", args).await;
     bench
@@ -201,10 +199,8 @@ async fn a_call_whose_turn_is_over_is_served_here() {
     let path = bench.put("a.txt", "on disk\n");
     fake.open(&path, "unsaved");
     turn.stop().await;
-    assert_contains!(
-        bench.text("Read", file_argument(&path)).await,
-        "\ton disk\n"
-    );
+    let text = bench.text("Read", file_argument(&path)).await;
+    assert_contains!(text, "\ton disk\n");
     drop(turn);
     assert_eq!(
         bench.text("Bash", json!({"command": "echo here"})).await,

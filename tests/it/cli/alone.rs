@@ -287,10 +287,8 @@ async fn status_says_the_same_keys_without_a_runner() {
         again["deviceId"], status["deviceId"],
         "the device keeps its id"
     );
-    assert_starts_with!(
-        user.types(&["status"]).await.ended(3).out,
-        "punie-runner is not running\n"
-    );
+    let text = user.types(&["status"]).await.ended(3).out;
+    assert_starts_with!(text, "punie-runner is not running\n");
 }
 
 #[tokio::test]

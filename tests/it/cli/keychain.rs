@@ -116,10 +116,8 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         .strip_prefix("keychain ")
         .expect(&entry)
         .to_owned();
-    assert_contains!(
-        desktop.types(&user, &["secrets", "list"]).await.done().out,
-        "mailer"
-    );
+    let text = desktop.types(&user, &["secrets", "list"]).await.done().out;
+    assert_contains!(text, "mailer");
     let status = desktop
         .types(&user, &["status", "--json"])
         .await

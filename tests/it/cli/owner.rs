@@ -38,10 +38,8 @@ const LINE: [&str; 29] = [
 #[tokio::test]
 async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
     let user = CliUser::new();
-    assert_starts_with!(
-        user.types(&["history"]).await.done().out,
-        "No matching requests"
-    );
+    let text = user.types(&["history"]).await.done().out;
+    assert_starts_with!(text, "No matching requests");
     assert_eq!(user.types(&["history", "--json"]).await.done().out, "");
     user.types(&["history", "0199"])
         .await
@@ -55,10 +53,8 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
     user.types(&["logs"]).await.refused(1, "there is no log");
     let paused = user.types(&["pause"]).await.done();
     assert_contains!(paused.out, "the next one starts paused");
-    assert_starts_with!(
-        user.types(&["pause"]).await.done().out,
-        "It was paused already"
-    );
+    let text = user.types(&["pause"]).await.done().out;
+    assert_starts_with!(text, "It was paused already");
     let status = user.types(&["status", "--json"]).await.ended(3).json();
     assert!(
         status["paused"]["sinceMs"].is_i64() && status["degraded"][0] == "paused",
@@ -71,10 +67,8 @@ async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
             "changed", "inFlight", "paused", "running", "stopped", "waiting"
         ]
     );
-    assert_starts_with!(
-        user.types(&["resume"]).await.done().out,
-        "It was not paused"
-    );
+    let text = user.types(&["resume"]).await.done().out;
+    assert_starts_with!(text, "It was not paused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,10 +9,8 @@ const VALUE: &str = "hunter2hunter2";
 #[tokio::test]
 async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
     let user = CliUser::new();
-    assert_starts_with!(
-        user.types(&["secrets", "list"]).await.done().out,
-        "No secrets are kept"
-    );
+    let text = user.types(&["secrets", "list"]).await.done().out;
+    assert_starts_with!(text, "No secrets are kept");
     let set = user
         .types_with(&["secrets", "set", "mailer"], &format!("{VALUE}\n"))
         .await

@@ -59,10 +59,8 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
     let stopped = &setup.status().await["stoppedConversations"];
     assert_eq!(stopped[0]["conversationId"], "talk");
     assert_eq!(stopped.as_array().map(Vec::len), Some(1));
-    assert_contains!(
-        setup.command(&["status"]).await.out,
-        "`punie-runner resume talk`"
-    );
+    let text = setup.command(&["status"]).await.out;
+    assert_contains!(text, "`punie-runner resume talk`");
     // A new turn resumes the conversation: the person is asked again.
     editor.serves(choose_option("allow_once"));
     editor.attach(&session, "attach talk").await;

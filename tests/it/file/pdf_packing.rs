@@ -84,10 +84,8 @@ async fn a_page_that_unpacks_to_more_than_the_memory_is_refused() {
         "d.pdf",
         make_pdf(&["BT /F1 12 Tf 10 10 Td (Good morning) Tj ET"], PLAIN, &[]),
     );
-    assert_contains!(
-        bench.read(json!({ "file_path": "d.pdf" })).await,
-        "Good morning"
-    );
+    let text = bench.read(json!({ "file_path": "d.pdf" })).await;
+    assert_contains!(text, "Good morning");
 }
 
 #[tokio::test]

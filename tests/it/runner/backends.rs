@@ -164,10 +164,8 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
     runner.stop().await;
 
     let _runner = setup.run();
-    assert_contains!(
-        setup.answer(&id).await.expect_error("interrupted"),
-        "so far"
-    );
+    let text = setup.answer(&id).await.expect_error("interrupted");
+    assert_contains!(text, "so far");
     let listed = setup.command(&["history", "--json"]).await.out;
     assert_contains!(listed, &other.url, &setup.setting.url);
 }

@@ -35,10 +35,8 @@ async fn an_unreadable_request_spoils_no_page() {
         setup.answer(id).await.expect_ok();
     }
     for id in [&bad, &worse] {
-        assert_contains!(
-            setup.answer(id).await.expect_error("invalid_args"),
-            "cannot be read"
-        );
+        let text = setup.answer(id).await.expect_error("invalid_args");
+        assert_contains!(text, "cannot be read");
     }
     let mut ran: Vec<String> = setup.read("ran").lines().map(str::to_owned).collect();
     ran.sort_unstable();

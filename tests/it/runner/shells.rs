@@ -125,10 +125,8 @@ async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
     wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     runner.kill();
     let _runner = setup.run();
-    assert_contains!(
-        shell_status(&setup, json!({"shell_id": "sh_1"})).await,
-        "running for"
-    );
+    let text = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
+    assert_contains!(text, "running for");
     assert_eq!(processes_with_argument(&marker).len(), 1);
     setup
         .call_tool("KillShell", &json!({"shell_id": "sh_1"}))

@@ -84,10 +84,8 @@ async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
     listed_questions(&setup).await;
     let no = setup.command(&["questions", "refuse", &id]).await;
     assert_eq!(no.code, Some(0), "{no:?}");
-    assert_contains!(
-        setup.answer(&id).await.expect_error("policy_denied"),
-        "the owner refused"
-    );
+    let said = setup.answer(&id).await.expect_error("policy_denied");
+    assert_contains!(said, "the owner refused");
     let recorded = setup.setting.home.join("state/signals/consents.jsonl");
     let recorded = std::fs::read_to_string(recorded).expect("the consents");
     let acts = recorded.lines().map(|line| {
@@ -126,10 +124,8 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
     setup.answer(&id).await.expect_ok();
     setup.configure("dev_environment = \"on\"", "dev_environment = \"off\"");
     let id = setup.ask(collect_call(&json!([]))).await;
-    assert_contains!(
-        setup.answer(&id).await.expect_error("policy_denied"),
-        "No category of user signals is on"
-    );
+    let said = setup.answer(&id).await.expect_error("policy_denied");
+    assert_contains!(said, "No category of user signals is on");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -157,10 +157,8 @@ async fn h36_edit_refuses_what_is_not_the_only_place() {
             .await,
         InvalidArgs
     );
-    assert_error!(
-        bench.refused("Edit", edit(json!({"old_string": ""}))).await,
-        InvalidArgs
-    );
+    let error = bench.refused("Edit", edit(json!({"old_string": ""}))).await;
+    assert_error!(error, InvalidArgs);
     let error = bench
         .refused("Edit", edit(json!({"expected_sha256": "0".repeat(64)})))
         .await;

@@ -61,10 +61,8 @@ async fn h15_an_empty_path_and_the_folders_themselves_are_no_files() {
     ] {
         assert_error!(bench.refused(tool, args).await, IsDirectory; "{tool}");
     }
-    assert_contains!(
-        bench.read(json!({"file_path": "."})).await,
-        "(folder, 0 entries)"
-    );
+    let text = bench.read(json!({"file_path": "."})).await;
+    assert_contains!(text, "(folder, 0 entries)");
 }
 
 #[tokio::test]

@@ -10,10 +10,8 @@ use super::bench::Bench;
 #[tokio::test]
 async fn diff_shows_the_changed_lines() {
     let bench = Bench::new();
-    assert_starts_with!(
-        bench.answer("git_diff", json!({"path": "repo"})).await,
-        "No changes"
-    );
+    let text = bench.answer("git_diff", json!({"path": "repo"})).await;
+    assert_starts_with!(text, "No changes");
     bench.write("a.txt", "one\nzwei\n");
     let answer = bench.answer("git_diff", json!({"path": "repo"})).await;
     assert_starts_with!(answer, "diff --git a/a.txt b/a.txt");

@@ -110,14 +110,10 @@ async fn glob_takes_folders_in_the_pattern() {
         name(&tree.ask("Glob", json!({"pattern": absolute})).await),
         ["src/x/b.rs"]
     );
-    assert_error!(
-        tree.refused("Glob", json!({"pattern": "/etc/*"})).await,
-        OutsideWorkspace
-    );
-    assert_error!(
-        tree.refused("Glob", json!({"pattern": "../*"})).await,
-        InvalidArgs
-    );
+    let error = tree.refused("Glob", json!({"pattern": "/etc/*"})).await;
+    assert_error!(error, OutsideWorkspace);
+    let error = tree.refused("Glob", json!({"pattern": "../*"})).await;
+    assert_error!(error, InvalidArgs);
     assert_error!(
         tree.refused("Glob", json!({"pattern": "*", "path": "/etc"}))
             .await,

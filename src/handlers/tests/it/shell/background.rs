@@ -102,10 +102,8 @@ async fn a_shell_in_the_background_is_followed_to_its_end() {
     bench
         .shows(json!({"shell_id": "sh_1"}), "exit code 5")
         .await;
-    assert_contains!(
-        bench.text("KillShell", json!({"shell_id": "sh_1"})).await,
-        "had ended already: exit code 5"
-    );
+    let text = bench.text("KillShell", json!({"shell_id": "sh_1"})).await;
+    assert_contains!(text, "had ended already: exit code 5");
     assert_contains!(bench.text("ShellStatus", json!({})).await, "exit code 5");
 
     let missing = bench

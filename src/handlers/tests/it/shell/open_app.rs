@@ -101,10 +101,8 @@ async fn an_application_starts_in_the_folder_that_is_named() {
     }
     std::fs::write(bench.workspace.path().join("file"), "x").expect("a file");
     let args = json!({"app": "marker", "args": ["ran"], "working_directory": "file"});
-    assert_error!(
-        bench.call("OpenApp", args).await.expect_err("a file"),
-        InvalidArgs
-    );
+    let error = bench.call("OpenApp", args).await.expect_err("a file");
+    assert_error!(error, InvalidArgs);
 }
 
 #[tokio::test]

@@ -96,10 +96,8 @@ async fn the_list_begins_with_what_runs_and_shows_ten_that_have_ended() {
         list,
         "\n[2 more have ended; ShellStatus with a shell_id still shows each]"
     );
-    assert_contains!(
-        bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await,
-        "exit code 1"
-    );
+    let text = bench.text("ShellStatus", json!({"shell_id": "sh_1"})).await;
+    assert_contains!(text, "exit code 1");
     bench
         .text("KillShell", json!({"shell_id": "sh_5", "signal": "KILL"}))
         .await;

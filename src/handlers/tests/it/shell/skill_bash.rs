@@ -110,10 +110,8 @@ async fn w71_a_skill_that_is_not_there_or_not_usable_is_refused() {
 async fn a_declaration_of_secrets_that_cannot_be_read_does_not_count_as_none() {
     let (bench, folder) = with_skill("mailing", "secretMounts: [mailer]");
     let args = json!({"skill_id": "mailing", "command": "touch ran"});
-    assert_error!(
-        bench.call("SkillBash", args).await.expect_err("unreadable"),
-        NotFound
-    );
+    let error = bench.call("SkillBash", args).await.expect_err("unreadable");
+    assert_error!(error, NotFound);
     assert!(!folder.join("ran").exists());
 }
 
