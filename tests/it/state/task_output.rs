@@ -188,7 +188,7 @@ async fn without_an_id_all_tasks_and_shells_are_listed() {
         lines: vec![line("task_2", "running"), line("task_1", "failed")],
         ..FixedTasks::default()
     };
-    *board.shell.lock().expect("a lock") = Some(shell_view(None, true));
+    *board.shell.lock() = Some(shell_view(None, true));
     let setup = TaskFixture::with_board(board);
     let list = call_tool(&setup.tools, "TaskOutput", json!({}))
         .await
@@ -215,7 +215,7 @@ fn shell_view(handle: Option<String>, running: bool) -> ShellView {
 #[tokio::test]
 async fn a_shell_is_shown_by_its_name() {
     let board = FixedTasks::default();
-    *board.shell.lock().expect("a lock") = Some(shell_view(None, true));
+    *board.shell.lock() = Some(shell_view(None, true));
     let setup = TaskFixture::with_board(board);
     let status = call_tool(&setup.tools, "TaskOutput", json!({"task_id": "sh_1"}))
         .await
@@ -230,7 +230,7 @@ async fn a_shell_is_shown_by_its_name() {
         .expect("kept")
         .as_str()
         .to_owned();
-    *setup.board.shell.lock().expect("a lock") = Some(shell_view(Some(handle), true));
+    *setup.board.shell.lock() = Some(shell_view(Some(handle), true));
     let status = call_tool(
         &setup.tools,
         "TaskOutput",

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::harness::program::make_program;
+use punie_tool::request::ErrorCode;
 
 #[tokio::test]
 async fn a_command_line_is_read_by_bash_and_a_program_by_nobody() {
