@@ -201,6 +201,45 @@ async fn what_snapshots_take_counts_for_file_tools_at_once() {
 }
 
 #[tokio::test]
+async fn ignored_text_is_stored_up_to_a_limit_and_never_at_the_cost_of_other_files() {
+    const LENGTH: usize = 60_000;
+    let write_logs = |this: &SnapshotFixture| {
+        fs::write(this.work().join(".gitignore"), "*.log\n").expect("written");
+        fs::write(this.work().join("file"), random_bytes(LENGTH)).expect("written");
+        let random = random_bytes(LENGTH / 2);
+        let mut text: Vec<u8> = random
+            .iter()
+            .flat_map(|byte| format!("{byte:02x}").into_bytes())
+            .collect();
+        for number in 0..300 {
+            text.rotate_left(100);
+            fs::write(this.work().join(format!("{number:03}.log")), &text).expect("written");
+        }
+    };
+    let this = SnapshotFixture::new();
+    write_logs(&this);
+    let request = this.runs("rm *.log; echo new > file").await;
+    this.undo(&request).expect("undone");
+    assert_eq!(
+        fs::metadata(this.work().join("file")).expect("there").len(),
+        60_000
+    );
+    let back = this.shell("ls | grep -c log").parse::<usize>();
+    assert_eq!(back.expect("a number"), (16 << 20) / LENGTH);
+    // Half of this trash has no room for the logs.
+    let small = SnapshotFixture::with_trash_of(1 << 20);
+    write_logs(&small);
+    let request = small.runs("rm *.log; echo new > file").await;
+    small.undo(&request).expect("undone");
+    assert_eq!(
+        fs::metadata(small.work().join("file"))
+            .expect("there")
+            .len(),
+        60_000
+    );
+}
+
+#[tokio::test]
 async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
     let dir = tempfile::tempdir().expect("a folder");
     let Some(disk) = SmallDisk::mount(dir.path().join("disk"), 8) else {

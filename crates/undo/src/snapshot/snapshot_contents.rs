@@ -46,6 +46,11 @@ impl SnapshotContents {
         self.room.store(room, Ordering::Relaxed);
     }
 
+    /// Returns the bytes that may still be written.
+    pub fn room(&self) -> u64 {
+        self.room.load(Ordering::Relaxed)
+    }
+
     /// Returns the bytes that were written since the last call.
     pub fn take_uncounted_bytes(&self) -> u64 {
         self.uncounted.swap(0, Ordering::Relaxed)

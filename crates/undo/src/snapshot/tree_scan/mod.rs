@@ -1,6 +1,8 @@
 //! Reads a folder for a snapshot: one walk that opens each folder by its parent and follows no link. Only files that
 //! changed since the earlier snapshot are read; their contents are stored.
 
+mod ignored_file;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -27,8 +29,6 @@ use punie_host::ignore_rules::RulesCache;
 
 /// Folders below so many others are not covered.
 const MAX_DEPTH: usize = 200;
-/// The largest file that git ignores of which the content is stored, in bytes.
-const LARGEST_IGNORED: u64 = 64 << 10;
 /// A file that changed so shortly before is read again: its time may be the same after the next change.
 const SAME_TIME: Duration = Duration::from_millis(20);
 /// The longest time that a snapshot takes.
@@ -52,6 +52,8 @@ struct TreeScan<'a> {
     max_files: usize,
     files: usize,
     bytes: u64,
+    /// The bytes of ignored files of which the contents are stored.
+    ignored_bytes: u64,
     device: u64,
     deadline: Instant,
     /// Files that changed later have no stamp.
@@ -96,6 +98,7 @@ impl<'a> TreeScan<'a> {
             max_files: context.limits.files,
             files: 0,
             bytes: 0,
+            ignored_bytes: 0,
             device: rustix::fs::fstat(&opened)?.st_dev,
             deadline: Instant::now() + MAX_TIME,
             settled_before: (
@@ -334,40 +337,6 @@ impl<'a> TreeScan<'a> {
         let content = self.store_file(&read, mode)?;
         let stamp = status.and_then(|status| self.settled_stamp(&status));
         leaf(name, content, stamp)
-    }
-
-    /// Reads a file that git ignores, such as `.env`: short text comes back if a call removes it. That it changes is not
-    /// looked for, since programs write logs and caches all the time.
-    fn scan_ignored_file(
-        &mut self,
-        folder: &OwnedFd,
-        name: OsString,
-        known: Option<&TreeNode>,
-    ) -> Result<Option<TreeNode>, ScanError> {
-        let mut node = TreeNode::uncovered(name, UncoveredReason::Ignored, None);
-        let Some(status) = stat_entry(folder, &node.name)? else {
-            return Ok(None);
-        };
-        if self.counted.is_some() || file_size(&status) > LARGEST_IGNORED {
-            return Ok(Some(node));
-        }
-        if let Some(known) = known.filter(|known| known.stamp == Some(change_stamp(&status))) {
-            node.stamp = known.stamp;
-            node.removable.clone_from(&known.removable);
-            return Ok(Some(node));
-        }
-        let is_text = |read: &[u8]| !read.contains(&0);
-        // One that cannot be read, or has become larger, is not covered.
-        match read_whole_file(folder, &node.name) {
-            Ok((read, Some(status))) if is_text(&read) && read.len() as u64 <= LARGEST_IGNORED => {
-                let content = self.store_file(&read, status.st_mode & 0o7777)?;
-                node.removable = Some(Box::new(content));
-                node.stamp = self.settled_stamp(&status);
-            }
-            Ok((_, Some(status))) => node.stamp = self.settled_stamp(&status),
-            _ => {}
-        }
-        Ok(Some(node))
     }
 
     /// Stores the content of a file.
