@@ -16,10 +16,12 @@ use super::git_settings::has_address_with_user;
 use super::home_table::{PRIVATE, PrivateFolder};
 use super::settings_table::{SETTINGS, SettingsFilter};
 use super::shown_parts::expand;
-use punie_core::bounded_file::{FinalLink, open_regular_file};
+use punie_core::bounded_file::{FinalLink, read_regular_file};
 
 /// The settings of which there were copies, by their paths in the home.
 const COPIED: [&str; 3] = [".gitconfig", ".config/git/config", ".cargo/config.toml"];
+/// The most bytes of a configuration in a layer. A larger one stays.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Removes the copies in the folder that commands see as the home, and in the layers of caches. Returns their paths: none
 /// from the second time on. Blocks.
@@ -70,9 +72,8 @@ fn repositories_in_layers(cache_layers: &Path) -> Vec<PathBuf> {
         }
     }
     found.retain(|path| {
-        let opened = open_regular_file(path, FinalLink::Refuse);
-        let text = opened.and_then(io::read_to_string);
-        text.is_ok_and(|text| has_address_with_user(&text))
+        let read = read_regular_file(path, FinalLink::Refuse, MAX_BYTES);
+        read.is_ok_and(|text| has_address_with_user(&String::from_utf8_lossy(&text)))
     });
     found
 }

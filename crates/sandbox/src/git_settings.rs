@@ -1,11 +1,9 @@
 //! The user's git settings without credentials, for commands: git needs a name, an address and aliases, and a settings
 //! file may hold tokens under any name.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
-use super::settings_files::names_secret;
-use punie_core::bounded_file::{FinalLink, open_regular_file};
+use super::settings_files::{names_secret, read_settings};
 
 /// The user's settings files, relative to the home.
 const FILES: [&str; 2] = [".gitconfig", ".config/git/config"];
@@ -126,10 +124,7 @@ const KEYS: &[(&str, &[&str])] = &[
 
 /// Returns the files and folders of certificate authorities that the settings in this home name.
 pub(super) fn authorities_in_settings(home: &Path) -> Vec<PathBuf> {
-    let texts = FILES.map(|name| {
-        let opened = open_regular_file(&home.join(name), FinalLink::Follow);
-        opened.and_then(io::read_to_string).unwrap_or_default()
-    });
+    let texts = FILES.map(|name| read_settings(&home.join(name)).unwrap_or_default());
     let lines = texts.iter().flat_map(|text| text.lines());
     let entries = lines.filter_map(|line| line.split_once('='));
     let named = entries.filter(|(key, _)| {

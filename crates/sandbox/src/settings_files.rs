@@ -176,7 +176,7 @@ fn repositories_with_users(home: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads a settings file. `None` for one that is missing, too large, no text, or no file.
-fn read_settings(path: &Path) -> Option<String> {
+pub(super) fn read_settings(path: &Path) -> Option<String> {
     let bytes = read_regular_file(path, FinalLink::Follow, MAX_BYTES).ok()?;
     String::from_utf8(bytes).ok()
 }

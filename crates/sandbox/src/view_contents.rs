@@ -66,9 +66,19 @@ impl ViewContents {
         let parts = rules.user_home.as_deref().map(ShownParts::in_home);
         let parts = parts.unwrap_or_default();
         let toolchains = toolchain_folders(rules, &parts, &trusted);
-        let mut contents = Self {
+        let covered = covered_paths(rules, temp, stage, toolchains);
+        let mut contents = Self::empty(trusted, covered, rules.own_home.clone());
+        contents.add_entries(rules, temp, shown, &parts);
+        contents.drop_needless_entries();
+        contents.add_settings(rules)?;
+        contents.hide_closed_files(rules);
+        Ok(contents)
+    }
+
+    fn empty(trusted: WritableFolders, covered: Vec<Covered>, own_home: PathBuf) -> Self {
+        Self {
             trusted,
-            covered: covered_paths(rules, temp, stage, toolchains),
+            covered,
             entries: Vec::new(),
             links: Vec::new(),
             private: Vec::new(),
@@ -80,13 +90,8 @@ impl ViewContents {
             emptied: Vec::new(),
             shut: Vec::new(),
             hidden: Vec::new(),
-            own_home: rules.own_home.clone(),
-        };
-        contents.add_entries(rules, temp, shown, &parts);
-        contents.drop_needless_entries();
-        contents.add_settings(rules)?;
-        contents.hide_closed_files(rules);
-        Ok(contents)
+            own_home,
+        }
     }
 
     /// Leaves one entry for each path, and none that another one shows already.
@@ -277,8 +282,12 @@ impl ViewContents {
 
     /// Returns the innermost entry around a path. The entries must be sorted.
     pub fn outer_entry(&self, path: &Path) -> Option<&Entry> {
-        let mut around = path.ancestors().skip(1);
-        around.find_map(|folder| {
+        self.entry_of(path.parent()?)
+    }
+
+    /// Returns the innermost entry in which a path lies, or that it is. The entries must be sorted.
+    fn entry_of(&self, path: &Path) -> Option<&Entry> {
+        path.ancestors().find_map(|folder| {
             let found = self
                 .entries
                 .binary_search_by(|entry| entry.path.as_path().cmp(folder));
@@ -304,12 +313,7 @@ impl ViewContents {
         if socket.starts_with(&self.own_home) {
             return false;
         }
-        let entries = self
-            .entries
-            .iter()
-            .filter(|entry| socket.starts_with(&entry.path));
-        let nearest = entries.max_by_key(|entry| entry.path.as_os_str().len());
-        match (nearest, self.around(socket)) {
+        match (self.entry_of(socket), self.around(socket)) {
             (Some(entry), Some(covered)) if entry.path.starts_with(&covered.path) => {
                 !entry.writable
             }
@@ -333,6 +337,49 @@ fn installation_in_home<'a>(path: &'a Path, home: Option<&Path>) -> Option<&'a P
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sockets_that_commands_see_and_may_not_write_are_foreign() {
+        let covered = |path: &str| Covered {
+            path: path.into(),
+            base: None,
+            staged: PathBuf::new(),
+        };
+        let trusted = WritableFolders::none();
+        let mut contents = ViewContents::empty(
+            trusted,
+            vec![
+                covered("/home/a"),
+                covered("/home/a/cache"),
+                covered("/run"),
+            ],
+            "/home/a/punie".into(),
+        );
+        let entry = |path: &str, writable| Entry {
+            path: path.into(),
+            writable,
+        };
+        contents.entries = vec![
+            entry("/home/a/tools", false),
+            entry("/home/a/tools/work", true),
+            entry("/srv/work", true),
+            entry("/home/a/work", true),
+        ];
+        contents.entries.sort();
+        for (socket, is_foreign) in [
+            ("/home/a/socket", false),
+            ("/home/a/work/socket", false),
+            ("/home/a/tools/socket", true),
+            ("/home/a/tools/work/socket", false),
+            ("/home/a/punie/socket", false),
+            ("/run/socket", false),
+            ("/srv/work/socket", false),
+            ("/srv/socket", true),
+        ] {
+            let found = contents.is_foreign_socket(Path::new(socket));
+            assert_eq!(found, is_foreign, "{socket}");
+        }
+    }
 
     #[test]
     fn the_programs_of_another_workspace_bring_none_of_its_files_into_view() {
