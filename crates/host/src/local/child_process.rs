@@ -332,7 +332,7 @@ fn start_terminal_holder(_terminal: &OwnedFd, _socket: &Path) -> Option<ChildPro
 
 /// Wraps a started process. If its end cannot be watched, it is killed. `spare`: a descriptor that was opened before the
 /// process began and is free from here on, so that a lack of them stops a process before it begins.
-fn watch_process(pid: Pid, spare: OwnedFd) -> io::Result<ChildProcess> {
+pub(super) fn watch_process(pid: Pid, spare: OwnedFd) -> io::Result<ChildProcess> {
     drop(spare);
     let identity = ProcessIdentity::from_pid(pid.as_raw_pid().unsigned_abs());
     match open_end_descriptor(pid) {

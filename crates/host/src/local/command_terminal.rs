@@ -321,6 +321,12 @@ impl PumpListener for CommandTerminal {
         self.capture.lock().flush_disk_copy();
     }
 
+    fn may_be_held(&self) -> bool {
+        let tree = self.command.process_tree.as_ref();
+        // Elsewhere no process is found.
+        !cfg!(target_os = "linux") || tree.is_none_or(|tree| !tree.find_members().is_empty())
+    }
+
     fn on_closed(&self) {
         if let Some(keyboard) = &self.command.keyboard {
             keyboard.close();

@@ -13,6 +13,9 @@ use crate::terminals::ExitStatus;
 const READ_BUFFER_BYTES: usize = 256 << 10;
 /// The time to read the rest of the output after the command's end, if another process still holds the pipe.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// The same, if no process of the command's is found: another child of the runner has the pipe until it executes its
+/// program, which takes long on a busy machine.
+const FOREIGN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The bytes to read in that time: more than a pipe holds. A process that prints for ever does not delay the reply.
 const MAX_DRAIN_BYTES: usize = 2 << 20;
 
@@ -25,6 +28,8 @@ pub(super) trait PumpListener {
     fn on_output(&self, chunk: &[u8]);
     /// No more output is available for now: the output so far should be on disk for a next runner.
     fn on_pause(&self);
+    /// Returns whether a process of the command's may hold the pipe after the command's end.
+    fn may_be_held(&self) -> bool;
     /// The pipe is closed; no more output follows.
     fn on_closed(&self);
     /// The command ended. `held` is set if another process still holds the pipe; then more output may follow.
@@ -59,7 +64,9 @@ pub(super) fn pump_output(child: &ChildProcess, output: OwnedFd, listener: &impl
         }
     }
     let status = collect_exit_status(child);
-    if drain_output(&mut reader, listener) {
+    let is_closed = drain_output(&mut reader, listener, DRAIN_TIMEOUT)
+        || !listener.may_be_held() && drain_output(&mut reader, listener, FOREIGN_TIMEOUT);
+    if is_closed {
         listener.on_closed();
         listener.on_exit(status, false);
         return;
@@ -79,8 +86,8 @@ pub(super) fn pump_output(child: &ChildProcess, output: OwnedFd, listener: &impl
 
 /// Reads the rest in the pipe. Returns true if it is closed, and false if a process still holds it when the time is
 /// up.
-fn drain_output(reader: &mut OutputReader, listener: &impl PumpListener) -> bool {
-    let until = Instant::now() + DRAIN_TIMEOUT;
+fn drain_output(reader: &mut OutputReader, listener: &impl PumpListener, limit: Duration) -> bool {
+    let until = Instant::now() + limit;
     let mut taken = 0;
     while taken < MAX_DRAIN_BYTES {
         match reader.read_once(listener) {
@@ -167,6 +174,58 @@ fn collect_exit_status(child: &ChildProcess) -> ExitStatus {
         Err(cause) => {
             tracing::error!(pid = child.pid(), %cause, "a command ended and its status is not to be had");
             ExitStatus::Signal("an unknown signal".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::super::child_process::watch_process;
+    use super::super::output_pipe::create_output_pipe;
+    use super::*;
+
+    /// Keeps a writing end of the pipe until it is asked who may hold it.
+    struct HeldPipe {
+        writing_end: Mutex<Option<OwnedFd>>,
+        is_held_by_command: bool,
+        reading: Mutex<()>,
+        exits: Mutex<Vec<bool>>,
+    }
+
+    impl PumpListener for HeldPipe {
+        fn lock_reading(&self) -> MutexGuard<'_, ()> {
+            self.reading.lock()
+        }
+        fn on_output(&self, _chunk: &[u8]) {}
+        fn on_pause(&self) {}
+        fn may_be_held(&self) -> bool {
+            self.writing_end.lock().take();
+            self.is_held_by_command
+        }
+        fn on_closed(&self) {}
+        fn on_exit(&self, _status: ExitStatus, held: bool) {
+            self.exits.lock().push(held);
+        }
+    }
+
+    #[test]
+    fn a_pipe_that_only_a_foreign_process_holds_is_waited_for() {
+        for is_held_by_command in [false, true] {
+            let (output, writing_end) = create_output_pipe().expect("a pipe");
+            let spare = writing_end.try_clone().expect("a descriptor");
+            let listener = HeldPipe {
+                writing_end: Mutex::new(Some(writing_end)),
+                is_held_by_command,
+                reading: Mutex::new(()),
+                exits: Mutex::new(Vec::new()),
+            };
+            let command = std::process::Command::new("true").spawn().expect("started");
+            let pid = rustix::process::Pid::from_child(&command);
+            let child = watch_process(pid, spare).expect("watched");
+            pump_output(&child, output, &listener);
+            assert_eq!(*listener.exits.lock(), [is_held_by_command]);
         }
     }
 }
