@@ -2,11 +2,13 @@
 //!
 //! The modules, in reading order:
 //!
-//! - [`bridges`]: the owner's programs that the runner keeps running.
+//! - `bridges`: the owner's programs that the runner keeps running.
 //! - [`mcp`]: the tools for clients of the Model Context Protocol.
 //! - [`service`]: the start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
+//! - [`optional_parts`]: what a build may leave out.
 
+#[cfg(feature = "bridges")]
 pub mod bridges;
 
 pub mod service;
@@ -15,3 +17,4 @@ pub mod mcp;
 
 pub mod cli;
 pub mod config;
+pub mod optional_parts;

@@ -2,13 +2,23 @@
 
 use clap::Subcommand;
 
+#[cfg(feature = "bridges")]
+use super::bridges;
 use super::context::CliContext;
 use super::exit::{self, Exit};
+#[cfg(feature = "packages")]
+use super::packages;
+#[cfg(feature = "people")]
+use super::people;
+#[cfg(feature = "signals")]
+use super::signals;
+#[cfg(feature = "updates")]
+use super::update;
 use super::{
-    ack, acp, agents, approvals, audit, backend, background, bridges, call, cancel, completions,
-    config, demo, dev, diff, doctor, history, init, keygen, logs, mcp, metrics, operator, packages,
-    pair, pause, people, plugins, policy, questions, run, secrets, send, service, signals, skills,
-    status, stop, tools, trash, undo, uninstall, update,
+    ack, acp, agents, approvals, audit, backend, background, call, cancel, completions, config,
+    demo, dev, diff, doctor, history, init, keygen, logs, mcp, metrics, operator, pair, pause,
+    plugins, policy, questions, run, secrets, send, service, skills, status, stop, tools, trash,
+    undo, uninstall,
 };
 
 #[derive(Debug, Subcommand)]
@@ -35,12 +45,15 @@ pub(super) enum CliCommand {
     Agents(agents::AgentsArgs),
     /// List, install and update plugins, which add tools
     Plugins(plugins::PluginsArgs),
+    #[cfg(feature = "packages")]
     /// List what packages installed; remove or restore some
     Packages(packages::PackagesArgs),
+    #[cfg(feature = "bridges")]
     /// Deploy programs of yours, and keep them running
     Bridges(bridges::BridgesArgs),
     /// Show whether the runner is healthy, and what needs your attention
     Status(status::StatusArgs),
+    #[cfg(feature = "updates")]
     /// Take the newest release of this program, or go back
     ///
     /// The program is checked and started once before it replaces this one, which is kept for --rollback. The service is
@@ -76,8 +89,10 @@ pub(super) enum CliCommand {
     Trash(trash::TrashArgs),
     /// List, set or remove the secrets of skills' commands
     Secrets(secrets::SecretsArgs),
+    #[cfg(feature = "people")]
     /// Contacts whose names agents see only as aliases
     People(people::PeopleArgs),
+    #[cfg(feature = "signals")]
     /// Show what this device can tell agents about you
     Signals(signals::SignalsArgs),
     /// Stop starting new calls until `resume`
@@ -149,9 +164,12 @@ pub(super) fn dispatch_command(
         CliCommand::Skills(args) => skills::run_skills(&args, context),
         CliCommand::Agents(args) => agents::run_agents(&args, context),
         CliCommand::Plugins(args) => plugins::run_plugins(&args, context),
+        #[cfg(feature = "packages")]
         CliCommand::Packages(args) => packages::run_packages(&args, context),
+        #[cfg(feature = "bridges")]
         CliCommand::Bridges(args) => bridges::run_bridges(&args, context),
         CliCommand::Status(args) => status::run_status(&args, context),
+        #[cfg(feature = "updates")]
         CliCommand::Update(args) => update::run_update(&args, context),
         CliCommand::Uninstall(args) => uninstall::run_uninstall(&args, context),
         CliCommand::Metrics(args) => metrics::run_metrics(&args, context),
@@ -165,7 +183,9 @@ pub(super) fn dispatch_command(
         CliCommand::Ack => ack::run_ack(context),
         CliCommand::Trash(args) => trash::run_trash(&args, context),
         CliCommand::Secrets(args) => secrets::run_secrets(&args, context),
+        #[cfg(feature = "people")]
         CliCommand::People(args) => people::run_people(&args, context),
+        #[cfg(feature = "signals")]
         CliCommand::Signals(args) => signals::run_signals(&args, context),
         CliCommand::Pause(args) => pause::run_pause(&args, context),
         CliCommand::Stop(args) => stop::run_stop(&args, context),

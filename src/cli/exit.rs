@@ -11,7 +11,9 @@ use punie_dev_backend::DevBackendError;
 use punie_engine::backend::{BackendError, BadUrl, RecoveryAction};
 use punie_engine::journal::JournalError;
 use punie_engine::runner::RunnerError;
-use punie_home::{BridgeError, HomeError, LockError};
+#[cfg(feature = "bridges")]
+use punie_home::BridgeError;
+use punie_home::{HomeError, LockError};
 
 /// The exit code of a command, from sysexits.h where possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -98,6 +100,7 @@ fn exit_for_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(error) = cause.downcast_ref::<HomeError>() {
         return Some(Exit::from_code(error.exit_code()));
     }
+    #[cfg(feature = "bridges")]
     if let Some(BridgeError::Home(error)) = cause.downcast_ref::<BridgeError>() {
         return Some(Exit::from_code(error.exit_code()));
     }

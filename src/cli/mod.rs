@@ -9,6 +9,7 @@ mod asked_secret;
 mod audit;
 mod backend;
 mod background;
+#[cfg(feature = "bridges")]
 mod bridges;
 mod call;
 mod call_line;
@@ -45,9 +46,11 @@ mod logs;
 mod mcp;
 mod metrics;
 mod operator;
+#[cfg(feature = "packages")]
 mod packages;
 mod pair;
 mod pause;
+#[cfg(feature = "people")]
 mod people;
 mod plugins;
 mod policy;
@@ -62,6 +65,7 @@ mod secrets;
 mod send;
 mod service;
 mod service_status;
+#[cfg(feature = "signals")]
 mod signals;
 mod skills;
 mod status;
@@ -74,6 +78,7 @@ mod traffic_text;
 mod trash;
 mod undo;
 mod uninstall;
+#[cfg(feature = "updates")]
 mod update;
 mod wiring;
 mod wrapped_text;
@@ -84,6 +89,7 @@ use std::process::ExitCode;
 use clap::{FromArgMatches, Parser};
 
 use crate::config::{GlobalFlags, ProcessEnvironment};
+use crate::optional_parts;
 use cli_command::{CliCommand, dispatch_command};
 pub use completions::completion_script;
 use context::CliContext;
@@ -101,7 +107,7 @@ First steps:
 #[derive(Debug, Parser)]
 #[command(
     name = "punie-runner",
-    version,
+    version = optional_parts::version(),
     max_term_width = 100,
     after_help = FIRST_STEPS
 )]

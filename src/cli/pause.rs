@@ -8,15 +8,18 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::status::journal_facts::find_live_run;
 use super::stop::{self, StopAnswer};
-use super::{audit, console, display_time, update};
+use super::{audit, console, display_time};
 use punie_core::ids::ConversationId;
 use punie_engine::audit::{AuditEntry, AuditEvent};
 use punie_engine::journal::JournalReader;
 use punie_engine::runner::Clock;
 use punie_home::{
-    Home, OwnerSwitch, OwnerSwitches, RunnerLock, StopOutcome, StopTarget, StoppedConversation,
-    SupervisionStore, SwitchState, command_to_type,
+    Home, HomeError, OwnerSwitch, OwnerSwitches, RunnerLock, StopOutcome, StopTarget,
+    StoppedConversation, SupervisionStore, SwitchState, command_to_type,
 };
+
+/// The reason of the pause for a restart, by which it differs from the owner's own.
+pub(super) const RESTART_REASON: &str = "for the restart of an update";
 
 #[derive(Debug, Args)]
 pub struct PauseArgs {
@@ -64,6 +67,20 @@ struct PauseState {
     ended: Option<StopOutcome>,
 }
 
+/// Returns whether this is the pause for a restart, and not one of the owner's.
+pub(super) fn is_restart_pause(state: &SwitchState) -> bool {
+    state.reason.as_deref() == Some(RESTART_REASON)
+}
+
+/// Turns the pause for a restart off, and leaves one of the owner's.
+pub(super) fn end_restart_pause(switches: &OwnerSwitches) -> Result<(), HomeError> {
+    let state = switches.read_switch(OwnerSwitch::Paused);
+    if state.as_ref().is_some_and(is_restart_pause) {
+        switches.switch_off(OwnerSwitch::Paused)?;
+    }
+    Ok(())
+}
+
 /// Stops starting new calls.
 pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit> {
     let home = context.open_home()?;
@@ -73,7 +90,7 @@ pub fn run_pause(args: &PauseArgs, context: &CliContext) -> anyhow::Result<Exit>
     };
     let switches = OwnerSwitches::in_home(&home);
     // The owner's pause takes its place and lasts.
-    update::end_restart_pause(&switches)?;
+    end_restart_pause(&switches)?;
     let changed = switches.switch_on(OwnerSwitch::Paused, &on)?;
     if changed {
         audit::record_owner_action(&home, audit::owner_entry(AuditEvent::Pause));

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::config_setting::ConfigSetting;
 use super::mcp_servers::SERVERS_TABLE;
 use super::sources::ValueOrigin;
-use super::tables::{CallerTable, TABLES};
+use super::tables::{CallerTable, tables_built};
 use super::toml_document::{CALLER_PLACEHOLDER, ConfigDocument, ConfigFault, TomlValue};
 use super::value::{ConfigValue, ValueBounds, ValueError, expected_text};
 
@@ -25,12 +25,11 @@ pub(super) struct ConfigReader<'a> {
 
 impl<'a> ConfigReader<'a> {
     pub(super) fn new(file: &'a Path, written: &'a ConfigDocument) -> Self {
-        let keys: Vec<&str> = TABLES
-            .iter()
+        let keys: Vec<&str> = tables_built()
             .flat_map(|table| table.keys)
             .map(|key| key.path)
             .collect();
-        let tables: Vec<&str> = TABLES.iter().map(|table| table.path).collect();
+        let tables: Vec<&str> = tables_built().map(|table| table.path).collect();
         Self {
             file,
             written,

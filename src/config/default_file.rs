@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::tables::{KeyInfo, TABLES};
+use super::tables::{KeyInfo, tables_built};
 use super::toml_document::CALLER_PLACEHOLDER;
 use super::url::BackendUrl;
 use super::value::ConfigValue;
@@ -39,7 +39,7 @@ pub struct KnownSettings {
 /// a file that was never edited.
 pub fn render_default_config(known: &KnownSettings) -> String {
     let mut lines = vec![HEAD.to_owned()];
-    for table in TABLES {
+    for table in tables_built() {
         lines.extend(table.about.iter().map(|line| format!("#{line}")));
         // A table with a placeholder is an example.
         let off = if table.path.contains(CALLER_PLACEHOLDER) {

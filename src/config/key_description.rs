@@ -1,7 +1,7 @@
 //! One key for a person: its meaning, its default, its allowed values and the time at which a change takes effect.
 
 use super::reload;
-use super::tables::{KeyInfo, TABLES};
+use super::tables::{KeyInfo, tables_built};
 use super::toml_document::{declared_key, unknown_key_text};
 
 /// One key for a person.
@@ -30,7 +30,7 @@ impl KeyDescription {
     /// A text with the key that was probably meant.
     pub fn find_key(path: &str) -> Result<Self, String> {
         let path = &*declared_key(path);
-        let mut keys = TABLES.iter().flat_map(|table| {
+        let mut keys = tables_built().flat_map(|table| {
             let keys = table.keys.iter();
             keys.map(|key| (table.path, key))
         });
@@ -55,6 +55,6 @@ impl KeyDescription {
 
 /// Lists all keys with their tables, in the order of the file.
 pub fn list_keys() -> Vec<&'static str> {
-    let keys = TABLES.iter().flat_map(|table| table.keys);
+    let keys = tables_built().flat_map(|table| table.keys);
     keys.map(|key| key.path).collect()
 }

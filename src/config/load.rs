@@ -23,6 +23,7 @@ use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
 use super::value::ConfigValue;
 use super::workspaces::{self, WorkspaceRule};
+use crate::optional_parts::{left_out_text, part_left_out};
 use punie_sandbox::services;
 
 impl Config {
@@ -297,6 +298,16 @@ impl Config {
             return Ok(());
         };
         let (scheme, kind) = (url.scheme(), self.backend.kind);
+        if let (BackendKind::WebSocket, Some(part)) = (kind, part_left_out("backend.websocket")) {
+            return Err(ConfigError::Value {
+                origin: self.origin_or_default("backend.kind"),
+                why: format!(
+                    "backend.kind = {:?} has no use: {}",
+                    kind.as_str(),
+                    left_out_text(part)
+                ),
+            });
+        }
         let wanted = match (kind, url.is_websocket()) {
             (BackendKind::Convex, true) => {
                 "needs an address that begins with https:, or kind = \"websocket\""

@@ -13,6 +13,7 @@ use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
 use super::url::BackendUrl;
 use super::value::{ConfigValue, allowed_text};
+use crate::optional_parts::part_left_out;
 use punie_core::owner_choices::{DiscoveryMode, ToolProfile, WakeupMode};
 use punie_core::tool_effect::NamedEffect;
 use punie_sandbox::{NetworkAccess, RequiredLevel};
@@ -60,8 +61,7 @@ macro_rules! tables {
             }
         )+
 
-        /// All tables, in the order of the generated file.
-        pub(super) const TABLES: &[TableInfo] = &[$( TableInfo {
+        const TABLES: &[TableInfo] = &[$( TableInfo {
             path: $path,
             about: &[$($about),+],
             keys: &[$( KeyInfo {
@@ -74,6 +74,13 @@ macro_rules! tables {
             } ),+],
         } ),+];
     };
+}
+
+/// Returns the tables of this build, in the order of the generated file.
+pub(super) fn tables_built() -> impl Iterator<Item = &'static TableInfo> {
+    TABLES
+        .iter()
+        .filter(|table| part_left_out(table.path).is_none())
 }
 
 const fn ms(millis: u64) -> Duration {

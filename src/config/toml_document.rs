@@ -6,6 +6,8 @@ use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
+use crate::optional_parts::{left_out_text, part_left_out};
+
 /// The part of a declared path that stands for the name of a caller.
 pub(super) const CALLER_PLACEHOLDER: &str = "NAME";
 
@@ -196,9 +198,16 @@ impl ConfigDocument {
             {
                 continue;
             }
+            let left_out = part_left_out(path);
+            // `init` of another build may have written the head of the table.
+            if left_out.is_some() && self.entries_below(path).is_empty() {
+                continue;
+            }
             strange.push(path);
             let text = if keys.contains(&path.as_str()) {
                 format!("{path} is one value, not a table")
+            } else if let Some(part) = left_out {
+                format!("[{path}] has no use: {}", left_out_text(part))
             } else {
                 unknown_key_text("table", path, tables)
             };

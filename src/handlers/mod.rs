@@ -6,21 +6,27 @@
 //! The program uses this crate. A domain uses no other one. It uses `punie-core`, `punie-home`, `punie-host`,
 //! `punie-signals`, `punie-text` and `punie-tool`, and knows no engine.
 
+#![cfg_attr(
+    not(feature = "documents"),
+    allow(dead_code, reason = "some helpers serve the left-out part alone")
+)]
+
 pub mod file;
 pub mod git;
 pub mod plugin;
 pub mod search;
+#[cfg(feature = "packages")]
 pub mod self_mod;
 pub mod shell;
 pub mod sqlite;
 pub mod state;
+#[cfg(feature = "packages")]
 pub mod store;
 pub mod terminal;
 pub mod user;
 
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
 
 use punie_tool::{DuplicateToolName, ToolRegistry};
 
@@ -42,10 +48,12 @@ pub struct HandlerDeps {
     pub sqlite: sqlite::SqliteDeps,
     /// For questions to a person.
     pub user: user::UserDeps,
+    #[cfg(feature = "packages")]
     /// For packages, where the owner switched them on.
     pub store: Option<store::StoreDeps>,
+    #[cfg(feature = "packages")]
     /// For self-modification, where the owner has set its root.
-    pub self_mod: Option<Arc<self_mod::SelfModArea>>,
+    pub self_mod: Option<std::sync::Arc<self_mod::SelfModArea>>,
 }
 
 /// Builds the registry of all tools.
@@ -62,7 +70,9 @@ pub fn build_registry(deps: HandlerDeps) -> Result<ToolRegistry, DuplicateToolNa
         state::tools(deps.state),
         sqlite::tools(deps.sqlite),
         user::tools(deps.user),
+        #[cfg(feature = "packages")]
         deps.store.map(store::tools).unwrap_or_default(),
+        #[cfg(feature = "packages")]
         deps.self_mod.map(self_mod::tools).unwrap_or_default(),
     ])
 }
@@ -74,6 +84,7 @@ pub fn build_registry(deps: HandlerDeps) -> Result<ToolRegistry, DuplicateToolNa
 pub fn run_worker(job: &OsStr) -> io::Result<()> {
     match job.to_str() {
         Some(sqlite::JOB) => sqlite::run_worker(),
+        #[cfg(feature = "documents")]
         Some(file::DOCUMENT_JOB) => file::serve_document_questions(),
         _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
     }

@@ -368,6 +368,12 @@ impl Home {
     pub(super) fn removed_packages_dir(&self) -> PathBuf {
         self.packages_dir().join("removed")
     }
+    /// Returns whether a bridge is deployed.
+    pub fn has_bridges(&self) -> bool {
+        let mut bridges = std::fs::read_dir(self.bridges_dir()).into_iter().flatten();
+        bridges.next().is_some()
+    }
+
     /// Returns `bridges/`: a folder for each bridge.
     pub(super) fn bridges_dir(&self) -> PathBuf {
         self.root.join("bridges")

@@ -6,9 +6,20 @@
 //! The engine, the tools, the editor, undo, this machine and the program use this crate. It uses `punie-core` and
 //! `punie-text`.
 
+#![cfg_attr(
+    not(all(
+        feature = "bridges",
+        feature = "packages",
+        feature = "people",
+        feature = "signals"
+    )),
+    allow(dead_code, reason = "some helpers serve a left-out part alone")
+)]
+
 mod agents;
 mod approvals;
 mod background_runner;
+#[cfg(feature = "bridges")]
 mod bridges;
 mod canary_file;
 mod catalog_size;
@@ -28,6 +39,7 @@ pub mod fuzzing;
 mod home_document;
 mod home_problem;
 mod home_removal;
+#[cfg(feature = "people")]
 mod identity_map;
 mod import;
 mod in_force_file;
@@ -38,12 +50,15 @@ mod layout_check;
 mod loaded_versions;
 mod machine_id;
 mod mcp_token;
+#[cfg(feature = "packages")]
 mod mods;
+#[cfg(feature = "packages")]
 mod mods_layout;
 mod mounted_secrets;
 mod name_grammar;
 mod new_device;
 mod owner_notices;
+#[cfg(feature = "packages")]
 mod packages;
 mod people;
 mod plugin_folder;
@@ -58,6 +73,7 @@ mod sealed_text;
 mod secret_mounts;
 mod secrets;
 mod secrets_key;
+#[cfg(feature = "signals")]
 mod signal_consents;
 mod skills;
 mod state_file;
@@ -71,6 +87,7 @@ mod trash_layout;
 pub use agents::{AgentDefinition, load_agents};
 pub use approvals::{AnswerResult, ApprovalQuestions, ListedQuestion, OpenQuestion};
 pub use background_runner::{BackgroundRunner, RunnerStartLock, SuccessorProgram};
+#[cfg(feature = "bridges")]
 pub use bridges::{
     BridgeError, BridgeFolders, BridgeLock, BridgeRecord, BridgeRun, BridgeStore, BridgesState,
     StagedBridge, WantedState, check_bridge_name, check_pin, check_variable_name,
@@ -85,6 +102,7 @@ pub use error::{HomeError, HomeFailureKind};
 pub use folder_watch::{FolderSignal, FolderWatch};
 pub use home_document::{CatalogEntry, CopyTexts, DocumentKind, plugin_of_document, sort_keys};
 pub use home_problem::{HomeProblem, ProblemEffect};
+#[cfg(feature = "people")]
 pub use identity_map::{
     IdentityMapError, IdentityMapStore, ListedPerson, NamedPerson, NewPerson, TextAliases,
 };
@@ -97,6 +115,7 @@ pub use layout::Home;
 pub use layout_check::LayoutFaults;
 pub use machine_id::MachineId;
 pub use mcp_token::load_mcp_token;
+#[cfg(feature = "packages")]
 pub use mods::{
     AppliedBatch, AppliedFile, ChangePhase, FeatureRecord, FeatureStatus, FileState, ModLock,
     ModStore, PendingChange, PendingFinish, PendingStep, StagedFile, StagedFiles,
@@ -106,6 +125,7 @@ pub use mounted_secrets::{
 };
 pub use new_device::set_identity_aside;
 pub use owner_notices::OwnerNotice;
+#[cfg(feature = "packages")]
 pub use packages::{
     CanvasPackage, InstallResult, InstalledPackage, ListedPackage, NewPackage, PackageError,
     PackageKind, PackageReceipt, PackageStore, PluginPackage, RemovedPackage, SkillPackage,
@@ -122,6 +142,7 @@ pub use runner_lock::{ConfigLock, LockError, RunnerLock, RunnerLockHolder};
 pub use secret_mounts::{MountPlace, SecretMount};
 pub use secrets::{SecretEntry, SecretError, SecretRequest, SecretStore, check_secret_name};
 pub use secrets_key::KeyPlace;
+#[cfg(feature = "signals")]
 pub use signal_consents::{ConsentAct, ConsentRecord, ConsentsInForce, SignalConsents};
 pub use skills::{Skill, load_skills};
 pub use stop_orders::{StopOrder, StopOutcome, StopTarget};

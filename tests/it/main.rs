@@ -18,6 +18,7 @@ mod acp_peers;
 mod agent_arguments;
 mod architecture;
 mod audit;
+#[cfg(feature = "bridges")]
 mod bridges;
 mod catalog;
 mod cli;
@@ -37,19 +38,25 @@ mod mcp;
 mod output;
 mod packaging;
 mod pages;
+#[cfg(feature = "people")]
 mod people;
 mod plugins;
 mod policy;
 mod runner;
 mod search;
+#[cfg(feature = "packages")]
 mod self_mod;
+#[cfg(feature = "signals")]
 mod signals;
 mod sqlite;
 mod state;
+#[cfg(feature = "packages")]
 mod store;
+#[cfg(feature = "websocket")]
 mod synapse;
 mod tool;
 mod trash;
 mod user;
 mod wakeup;
+#[cfg(feature = "websocket")]
 mod websocket;

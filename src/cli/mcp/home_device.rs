@@ -12,7 +12,7 @@ use super::link_connection::{LinkConnection, OutputSender};
 use crate::cli::background::ensure_runner;
 use crate::cli::caller_client::CallerRequest;
 use crate::cli::context::CliContext;
-use crate::cli::update::is_restart_pause;
+use crate::cli::pause::is_restart_pause;
 use crate::cli::wiring::{SettingsInForce, open_session_folders};
 use crate::mcp::{LinkAnswer, LinkError};
 use punie_core::ids::RequestId;

@@ -20,10 +20,11 @@ use punie_engine::backend::ConnectionProblem;
 use punie_engine::journal::has_disk_space_at;
 use punie_engine::runner::{Clock, SKEW_MS};
 use punie_home::{
-    BackendTokens, BridgeStore, DeviceIdentity, EmbeddedBackendAddress, Home, IdentityMapStore,
-    OwnerSwitch, OwnerSwitches, RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore,
-    WantedState, change_hint_flags,
+    BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches,
+    RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore, change_hint_flags,
 };
+#[cfg(feature = "bridges")]
+use punie_home::{BridgeStore, WantedState};
 
 /// The time limit for probing the backend.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -219,7 +220,12 @@ fn build_status(
     };
     let least_free = least_free_bytes(config, status.in_force.as_ref());
     let has_room = has_disk_space_at(&home.journal_file(), least_free);
-    let is_map_unreadable = IdentityMapStore::in_home(home).load_aliases().is_err();
+    #[cfg(feature = "people")]
+    let is_map_unreadable = punie_home::IdentityMapStore::in_home(home)
+        .load_aliases()
+        .is_err();
+    #[cfg(not(feature = "people"))]
+    let is_map_unreadable = home.identity_map_file().exists();
     status.degraded = problem_words(&status, has_room, &facts.degraded, is_map_unreadable);
     Ok(status)
 }
@@ -275,6 +281,7 @@ fn list_approvals(home: &Home, running: bool) -> anyhow::Result<[Vec<WaitingAppr
     Ok([calls, questions].map(|open| open.into_iter().map(WaitingApproval::from).collect()))
 }
 
+#[cfg(feature = "bridges")]
 /// Lists what is wrong with the bridges. Without a runner none is expected to run.
 fn list_bridge_problems(home: &Home, running: bool) -> Vec<String> {
     let store = BridgeStore::in_home(home);
@@ -291,6 +298,16 @@ fn list_bridge_problems(home: &Home, running: bool) -> Vec<String> {
         Some(format!("the bridge {name} {trouble}"))
     });
     trouble.collect()
+}
+
+/// Says that the bridges of this home are not started, if it has some.
+#[cfg(not(feature = "bridges"))]
+fn list_bridge_problems(home: &Home, _running: bool) -> Vec<String> {
+    let text = crate::optional_parts::left_out_text("bridges");
+    let problem = home
+        .has_bridges()
+        .then(|| format!("no bridge is started: {text}"));
+    problem.into_iter().collect()
 }
 
 /// Returns the current problems as keywords. `recorded` are those that the runner recorded last.

@@ -21,7 +21,6 @@ use punie_engine::journal::{JournalError, JournalReader};
 use punie_home::{Home, command_to_type};
 use release::ReleaseSource;
 use runner_restart::RestartOutcome;
-pub(super) use runner_restart::{end_restart_pause, is_restart_pause};
 
 #[derive(Debug, Args)]
 #[expect(

@@ -6,21 +6,17 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cli::context::{CliContext, command_runtime};
+use crate::cli::pause::{RESTART_REASON, end_restart_pause};
 use crate::cli::status::journal_facts::find_live_run;
 use crate::cli::{console, service};
 use crate::config::Config;
 use crate::service::{ServiceAction, ServiceDefinition};
 use punie_engine::journal::JournalReader;
 use punie_engine::runner::Clock;
-use punie_home::{
-    Home, HomeError, OwnerSwitch, OwnerSwitches, RunnerLock, SwitchState, command_to_type,
-};
+use punie_home::{Home, OwnerSwitch, OwnerSwitches, RunnerLock, SwitchState, command_to_type};
 
 /// The interval in which running calls are counted.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-
-/// The reason of the pause for a restart, by which it differs from the owner's own.
-const PAUSE_REASON: &str = "for the restart of an update";
 
 /// The outcome for the runner of this home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -146,7 +142,7 @@ impl BriefPause {
         let switches = OwnerSwitches::in_home(home);
         let state = SwitchState {
             since_ms: Clock::system().now_ms(),
-            reason: Some(PAUSE_REASON.to_owned()),
+            reason: Some(RESTART_REASON.to_owned()),
         };
         switches.switch_on(OwnerSwitch::Paused, &state)?;
         Ok(Self { switches })
@@ -156,18 +152,4 @@ impl BriefPause {
         end_restart_pause(&self.switches)?;
         Ok(())
     }
-}
-
-/// Returns whether this is the pause for a restart, and not one of the owner's.
-pub(in crate::cli) fn is_restart_pause(state: &SwitchState) -> bool {
-    state.reason.as_deref() == Some(PAUSE_REASON)
-}
-
-/// Turns the pause for a restart off, and leaves one of the owner's.
-pub(in crate::cli) fn end_restart_pause(switches: &OwnerSwitches) -> Result<(), HomeError> {
-    let state = switches.read_switch(OwnerSwitch::Paused);
-    if state.as_ref().is_some_and(is_restart_pause) {
-        switches.switch_off(OwnerSwitch::Paused)?;
-    }
-    Ok(())
 }

@@ -8,10 +8,12 @@ use crate::config::{BackendKind, Config, ValueOrigin};
 use punie_core::ids::{DeviceId, ProcessId};
 use punie_engine::backend::{
     Backend, BackendError, BadUrl, ConnectionProblem, ConvexBackend, DeviceCredentials,
-    HttpFunctions, ProxyServer, TokenSource, TransportOptions, WebSocketBackend, WebSocketOptions,
+    HttpFunctions, ProxyServer, TransportOptions,
 };
+#[cfg(feature = "websocket")]
+use punie_engine::backend::{TokenSource, WebSocketBackend, WebSocketOptions};
 use punie_engine::journal::BackendIdentity;
-use punie_home::{BackendTokens, DeviceIdentity, Home, TokenName, command_to_type};
+use punie_home::{BackendTokens, DeviceIdentity, Home, command_to_type};
 use punie_text::redact::Redactor;
 use punie_tool::request::RequestAuth;
 
@@ -66,8 +68,22 @@ pub(super) fn device_backend(
             backend.with_id(known).with_process_id(ProcessId::random()),
         ));
     }
-    if pairing_code.is_some() {
-        let file = backend_tokens(config, home)?.path(TokenName::Backend);
+    #[cfg(feature = "websocket")]
+    return websocket_backend(config, home, redactor, pairing_code.is_some());
+    #[cfg(not(feature = "websocket"))]
+    anyhow::bail!(crate::optional_parts::left_out_text("websocket"))
+}
+
+/// Builds the device's side of a backend of one WebSocket.
+#[cfg(feature = "websocket")]
+fn websocket_backend(
+    config: &Config,
+    home: &Home,
+    redactor: &Redactor,
+    is_pairing: bool,
+) -> anyhow::Result<Arc<dyn Backend>> {
+    if is_pairing {
+        let file = backend_tokens(config, home)?.path(punie_home::TokenName::Backend);
         let text = format!(
             "a websocket backend knows no pairing: put its token into {} instead",
             file.display()
@@ -82,7 +98,7 @@ pub(super) fn device_backend(
         proxies: config.proxies.clone(),
     };
     let (tokens, redactor) = (backend_tokens(config, home)?, redactor.clone());
-    let shown: TokenSource = Arc::new(move || match tokens.read(TokenName::Backend) {
+    let shown: TokenSource = Arc::new(move || match tokens.read(punie_home::TokenName::Backend) {
         Ok(token) => {
             // Mask it in results before it is used for the first time.
             if let Some(token) = &token {

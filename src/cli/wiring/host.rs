@@ -6,9 +6,13 @@ use super::configured_servers::configured_servers;
 use super::confinement_setup::confinement_setup;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
+#[cfg(feature = "packages")]
 use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
-use super::settings::{open_packages, open_trash};
+#[cfg(feature = "packages")]
+use super::settings::open_packages;
+use super::settings::open_trash;
 use super::terminal_setup::open_terminals;
+#[cfg(feature = "signals")]
 use super::user_signals::signal_deps;
 use super::workspaces::{log_missing_folders, open_workspace, session_folders};
 use super::{adapters, masked_values, permission_rules, shell_records};
@@ -20,9 +24,9 @@ use punie_editor::{AttachedEditors, EditorOverlay};
 use punie_engine::journal::Journal;
 use punie_handlers::plugin::{PluginDeps, PluginHost};
 use punie_handlers::state::background_tasks::{NoTasks, TaskBoard};
-use punie_handlers::{
-    self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
-};
+use punie_handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
+#[cfg(feature = "packages")]
+use punie_handlers::{self_mod, store};
 use punie_home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use punie_host::local::confinement::Confinement;
 use punie_host::local::local_files::LocalFiles;
@@ -142,13 +146,16 @@ pub struct HostBase {
     pub(super) git: git::GitDeps,
     /// The before-images and removed files.
     pub(super) trash: Trash,
+    #[cfg(feature = "packages")]
     expiry: ExpiryClock,
     /// The before-images and snapshots of calls.
     pub(super) before_images: BeforeImageStore,
     /// Asks people, once the runner has given it a way to ask about running calls.
     pub(super) people: PeopleAsker,
+    #[cfg(feature = "packages")]
     self_mod: Option<Arc<self_mod::SelfModArea>>,
     /// The dependencies of user signals, with what the owner has set about them.
+    #[cfg(feature = "signals")]
     pub(super) signals: user::SignalDeps,
     checkers: file::EditCheckers,
 }
@@ -181,6 +188,7 @@ impl HostBase {
         #[cfg(unix)]
         confinement
             .set_protected_path_records(Arc::new(HomeRecords::new(home, &trash, &reachable)));
+        #[cfg(feature = "packages")]
         let self_mod = open_self_mod(config, home, &workspace, journal.is_some())?;
         let hook_wrappers = adapters::install_hook_wrappers(home, &terminals);
         let git = git::GitDeps {
@@ -190,6 +198,7 @@ impl HostBase {
         let checkers = file::EditCheckers::new(&config.after_edit, terminals.clone());
         Ok(Self {
             checkers: checkers.map_err(|why| CommandError::with_exit(Exit::Config, why))?,
+            #[cfg(feature = "signals")]
             signals: signal_deps(config, home, environment, &redactor),
             redactor,
             outputs,
@@ -201,12 +210,14 @@ impl HostBase {
             lasting: Arc::default(),
             git,
             trash,
+            #[cfg(feature = "packages")]
             expiry: expiry.clone(),
             before_images,
             people: PeopleAsker {
                 questions: ApprovalQuestions::in_home(home),
                 runner: RunnerPeople::default(),
             },
+            #[cfg(feature = "packages")]
             self_mod,
         })
     }
@@ -233,7 +244,10 @@ impl HostBase {
         let worker = worker_program(home, environment)?;
         let registry = punie_handlers::build_registry(punie_handlers::HandlerDeps {
             file: file::FileDeps::new(
+                #[cfg(feature = "packages")]
                 put_staged_files_before(client.clone(), self.self_mod.as_ref()),
+                #[cfg(not(feature = "packages"))]
+                client.clone(),
                 workspace.clone(),
                 worker.clone(),
             )
@@ -241,7 +255,10 @@ impl HostBase {
             search: search::SearchDeps {
                 workspace: workspace.clone(),
                 user_ignore: ignore::gitignore::gitconfig_excludes_path(),
+                #[cfg(feature = "packages")]
                 views: staged_views(self.self_mod.as_ref()),
+                #[cfg(not(feature = "packages"))]
+                views: None,
             },
             shell: shell::ShellDeps {
                 terminals: client.clone(),
@@ -278,11 +295,14 @@ impl HostBase {
                 patience: config.questions.patience,
                 default_answer: config.questions.default_answer.clone(),
                 turns: user::QuestionTurns::default(),
+                #[cfg(feature = "signals")]
                 signals: self.signals.clone(),
             },
+            #[cfg(feature = "packages")]
             store: config.store.enabled.then(|| store::StoreDeps {
                 packages: open_packages(config, home).with_expiry_clock(&self.expiry),
             }),
+            #[cfg(feature = "packages")]
             self_mod: self.self_mod.clone(),
         })?
         .with_aliases(&self.redactor)

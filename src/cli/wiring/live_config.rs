@@ -20,12 +20,14 @@ use super::in_force::{
 };
 use super::permission_rules::{parse_ask_list, parse_caller_rights};
 use super::settings::{call_settings, trash_limits};
+#[cfg(feature = "signals")]
 use super::user_signals::signal_settings;
 use super::workspaces::log_missing_folders;
 use crate::cli::logging;
 use crate::config::{ChangedSetting, Config, FileStamp, ProcessEnvironment};
 use punie_engine::runner::{Clock, LiveCallSettings};
 use punie_handlers::plugin::PluginHost;
+#[cfg(feature = "signals")]
 use punie_handlers::user::LiveSignalSettings;
 use punie_home::{FolderWatch, Home, InForceFile};
 use punie_host::Workspace;
@@ -54,6 +56,7 @@ pub(super) struct LiveParts {
     pub calls: LiveCallSettings,
     pub trash: Trash,
     pub plugins: PluginHost,
+    #[cfg(feature = "signals")]
     pub signal_settings: LiveSignalSettings,
     pub workspace: Workspace,
 }
@@ -265,8 +268,10 @@ impl LiveConfig {
             .replace(call_settings(&applied, parts.calls.current()));
         parts.trash.set_limits(trash_limits(&applied));
         parts.plugins.set_configured(configured_servers(&applied));
-        let signals = signal_settings(&applied, &parts.home, &parts.environment);
-        parts.signal_settings.replace(signals);
+        #[cfg(feature = "signals")]
+        parts
+            .signal_settings
+            .replace(signal_settings(&applied, &parts.home, &parts.environment));
         logging::set_log_level(applied.log.level);
         let waiting = applied.list_changes(&newer);
         Ok((applied, waiting))

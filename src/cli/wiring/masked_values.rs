@@ -1,11 +1,7 @@
 //! The values that are masked in everything that leaves this machine.
 
-use std::sync::Arc;
-
 use crate::config::ProcessEnvironment;
-use punie_home::{
-    BackendTokens, DeviceIdentity, Home, HomeFailureKind, IdentityMapStore, SecretStore,
-};
+use punie_home::{BackendTokens, DeviceIdentity, Home, HomeFailureKind, SecretStore};
 use punie_host::local::shell_start_files::read_start_file_secrets;
 use punie_text::redact::{Redactor, Secret};
 
@@ -15,7 +11,18 @@ pub(super) fn open_redactor(
     environment: &ProcessEnvironment,
 ) -> anyhow::Result<Redactor> {
     let redactor = Redactor::new(load_known_secrets(home, environment)?);
-    redactor.set_identity_map(Arc::new(IdentityMapStore::in_home(home)));
+    #[cfg(feature = "people")]
+    redactor.set_identity_map(std::sync::Arc::new(punie_home::IdentityMapStore::in_home(
+        home,
+    )));
+    #[cfg(not(feature = "people"))]
+    if home.identity_map_file().exists() {
+        anyhow::bail!(
+            "agents see contacts of this home by aliases only ({}), and {}",
+            home.identity_map_file().display(),
+            crate::optional_parts::left_out_text("people")
+        );
+    }
     Ok(redactor)
 }
 

@@ -4,6 +4,7 @@
 mod adapters;
 mod backends;
 mod background_commands;
+#[cfg(feature = "bridges")]
 mod bridges;
 mod configured_servers;
 mod confinement_setup;
@@ -18,12 +19,14 @@ mod openings;
 mod permission_rules;
 mod protected_path_records;
 mod runner_assembly;
+#[cfg(feature = "packages")]
 mod self_mod_setup;
 mod settings;
 mod shell_records;
 mod sleep_inhibitor;
 mod task_board;
 mod terminal_setup;
+#[cfg(feature = "signals")]
 mod user_signals;
 mod workspaces;
 
@@ -39,6 +42,9 @@ pub use in_force::{
 pub use openings::SandboxOpening;
 pub use permission_rules::parse_caller_rights;
 pub use runner_assembly::{AssembledRunner, RunnerProcesses, assemble_runner};
-pub use settings::{editor_settings, min_free_bytes, open_packages, open_trash};
+#[cfg(feature = "packages")]
+pub use settings::open_packages;
+pub use settings::{editor_settings, min_free_bytes, open_trash};
+#[cfg(feature = "signals")]
 pub use user_signals::{open_signal_reader, signal_settings, signal_switch};
 pub use workspaces::{open_reachable_folders, open_session_folders, undecided_repositories};

@@ -7,6 +7,8 @@ use tokio::task::JoinSet;
 
 use super::backends::{self, BackendSource, device_backend};
 use super::background_commands::HostCommands;
+#[cfg(feature = "bridges")]
+use super::bridges;
 use super::confinement_setup::remove_copied_caches;
 #[cfg(target_os = "linux")]
 use super::confinement_setup::remove_copied_settings;
@@ -17,7 +19,8 @@ use super::live_gate::LiveGate;
 use super::permission_rules::parse_caller_rights;
 use super::sleep_inhibitor::system_sleep_inhibitor;
 use super::task_board::RunnerTaskBoard;
-use super::{adapters, bridges, home_catalog, journal_losses, settings, shell_records};
+use super::{adapters, home_catalog, journal_losses, settings, shell_records};
+#[cfg(feature = "bridges")]
 use crate::bridges::{BridgeSupervisor, stop_sequence};
 use crate::config::{Config, ProcessEnvironment};
 use punie_core::clock::ExpiryClock;
@@ -64,6 +67,7 @@ pub struct RunnerProcesses {
     live: LiveConfig,
     catalog: Arc<dyn CatalogSource>,
     plugins: PluginHost,
+    #[cfg(feature = "bridges")]
     bridges: BridgeSupervisor,
 }
 
@@ -87,6 +91,7 @@ impl RunnerProcesses {
             live: live.clone(),
             catalog: Arc::clone(catalog),
             plugins: host.plugins.clone(),
+            #[cfg(feature = "bridges")]
             bridges: bridges::bridge_supervisor(&host.base, home),
         }
     }
@@ -112,6 +117,7 @@ impl RunnerProcesses {
         tasks.spawn(self.live.clone().keep_published());
         let changes = self.catalog.subscribe_catalog();
         tasks.spawn(self.plugins.clone().follow_changes(changes));
+        #[cfg(feature = "bridges")]
         tasks.spawn(self.bridges.clone().follow_state());
         tasks.spawn(adapters::mask_new_secrets(
             self.secrets.clone(),
@@ -172,13 +178,13 @@ impl RunnerProcesses {
                 "shells in the background go on; the next start takes them up again"
             );
         }
-        let (sequence, of_bridges) = if stop.is_hurried() {
-            (StopSequence::kill_at_once(), StopSequence::kill_at_once())
-        } else {
-            (StopSequence::for_timeout(), stop_sequence())
-        };
+        let hurried = stop.is_hurried().then(StopSequence::kill_at_once);
         // First: the end of all commands leaves a bridge less time.
-        self.bridges.stop_all(&of_bridges).await;
+        #[cfg(feature = "bridges")]
+        self.bridges
+            .stop_all(&hurried.clone().unwrap_or_else(stop_sequence))
+            .await;
+        let sequence = hurried.unwrap_or_else(StopSequence::for_timeout);
         self.terminals.stop_all_commands(sequence).await;
         self.journal.checkpoint_wal().await;
     }
@@ -197,7 +203,9 @@ pub fn assemble_runner(
     // Created before the host, so that its key is masked.
     let identity = DeviceIdentity::load_or_create(home)?;
     let request_auth = backends::configured_request_auth(config, identity.device_id())?;
-    remove_left_files(config, home)?;
+    remove_left_files(home)?;
+    #[cfg(feature = "packages")]
+    recover_packages(config, home);
     let watchdog =
         Watchdog::from_variables(|name| environment.get(name)?.to_str().map(str::to_owned));
     let journal = open_journal(config, home, source, watchdog.as_ref())?;
@@ -329,6 +337,7 @@ fn start_live_config(
         calls: settings.calls.clone(),
         trash: host.base.trash.clone(),
         plugins: host.plugins.clone(),
+        #[cfg(feature = "signals")]
         signal_settings: host.base.signals.settings.clone(),
         workspace: host.base.workspace.clone(),
     };
@@ -353,14 +362,18 @@ fn history_content(
     (Some(titles), Some(records))
 }
 
-/// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given; finishes a change
-/// of packages in which it was killed.
-fn remove_left_files(config: &Config, home: &Home) -> anyhow::Result<()> {
-    OwnerSwitches::in_home(home).remove_stop_orders();
-    InForceFile::in_home(home).remove_text()?;
+/// Finishes a change of packages in which an earlier process was killed.
+#[cfg(feature = "packages")]
+fn recover_packages(config: &Config, home: &Home) {
     if let Err(error) = settings::open_packages(config, home).recover_changes() {
         tracing::warn!(%error, "packages cannot be installed or removed");
     }
+}
+
+/// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given.
+fn remove_left_files(home: &Home) -> anyhow::Result<()> {
+    OwnerSwitches::in_home(home).remove_stop_orders();
+    InForceFile::in_home(home).remove_text()?;
     if let Err(error) = ScriptFile::remove_left(&home.scripts_dir()) {
         tracing::warn!(%error, "scripts of an earlier life are left");
     }

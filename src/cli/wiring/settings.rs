@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::config::Config;
 use punie_editor::EditorSettings;
 use punie_engine::runner::{CallSettings, RunnerSettings};
-use punie_home::{Home, PackageStore};
+use punie_home::Home;
+#[cfg(feature = "packages")]
+use punie_home::PackageStore;
 use punie_tool::request::ToolEffect;
 use punie_undo::{Trash, TrashLimits};
 
@@ -79,6 +81,7 @@ pub fn open_trash(config: &Config, home: &Home) -> Trash {
     Trash::new(home, trash_limits(config))
 }
 
+#[cfg(feature = "packages")]
 /// Opens the packages of this home.
 pub fn open_packages(config: &Config, home: &Home) -> PackageStore {
     PackageStore::in_home(home, trash_limits(config).keep)

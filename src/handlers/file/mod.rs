@@ -3,6 +3,7 @@
 mod after_edit;
 mod apply_patch;
 mod block_search;
+#[cfg_attr(not(feature = "documents"), path = "no_documents.rs")]
 mod document;
 mod edit;
 mod edit_plan;
@@ -51,6 +52,7 @@ use punie_tool::{
 };
 
 pub use after_edit::{CommandJudge, EditCheckers};
+#[cfg(feature = "documents")]
 pub use document::{DOCUMENT_JOB, serve_document_questions};
 
 /// The dependencies of the file tools.

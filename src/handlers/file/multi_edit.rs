@@ -18,7 +18,7 @@ use super::requested_edit::{RequestedEdit, ResolvedEdit};
 use super::seen_files::SeenLines;
 use super::text_transcoding::TranscodedText;
 use super::write::{check_content_size, parse_expected_sha256};
-use super::{FileDeps, document, mask_guard, written_file_meta};
+use super::{FileDeps, mask_guard, notebook_edit, written_file_meta};
 use punie_host::files::{ByteSplice, LoadedFile, NewContent, WritePrecondition, WriteTextFile};
 use punie_host::{RawPath, WorkspacePath};
 use punie_text::output::SecretBoundaries;
@@ -350,7 +350,7 @@ impl OneEdit {
             new: self.new_string.clone(),
             replace_all: self.replace_all,
             expected_count: self.expected_count,
-            is_notebook: document::has_notebook_name(shown.as_ref()),
+            is_notebook: notebook_edit::has_notebook_name(shown.as_ref()),
             secret_boundaries: uncut.clone(),
         }
     }

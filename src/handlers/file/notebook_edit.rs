@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -39,6 +40,12 @@ struct Cell<'t> {
 enum StoredText {
     Whole(String),
     Lines(Vec<String>),
+}
+
+/// Returns whether a file of this name is a notebook.
+pub(super) fn has_notebook_name(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
 }
 
 /// Returns the sources of a notebook's cells; none if the file is no notebook.

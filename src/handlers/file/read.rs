@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::document::{self, DocumentQuery};
 use super::rendered_page::LineSelection;
 use super::text_window::{FOOTER_CHARS, window_reply};
-use super::{FileDeps, folder_view};
+use super::{FileDeps, folder_view, notebook_edit};
 use punie_host::RawPath;
 use punie_host::encoding::FileEncoding;
 use punie_host::files::{ReadTextFile, WindowStart};
@@ -21,10 +21,17 @@ use punie_tool::{
 const DEFAULT_LINES: u64 = 2_000;
 /// The highest limit of lines.
 const MAX_LINES: u64 = 10_000;
-/// Read a file: text as numbered lines (`number<tab>text`), PDF pages, office documents as text, notebook cells, an
-/// image, an archive's or folder's listing.
-///
-/// Cuts lines over 2,000 characters. Images come as JSON with base64 `data`. For databases use SqliteQuery.
+#[cfg_attr(
+    feature = "documents",
+    doc = "Read a file: text as numbered lines (`number<tab>text`), PDF pages, office documents as text, notebook cells, an \
+           image, an archive's or folder's listing.\n\nCuts lines over 2,000 characters. Images come as JSON with base64 \
+           `data`. For databases use SqliteQuery."
+)]
+#[cfg_attr(
+    not(feature = "documents"),
+    doc = "Read a text file as numbered lines (`number<tab>text`), or a folder's listing.\n\nCuts lines over 2,000 \
+           characters. For databases use SqliteQuery."
+)]
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Read {
@@ -61,6 +68,7 @@ impl Tool for Read {
         r#"{"file_path":"src/main.rs"}"#,
         r#"{"file_path":"src/main.rs","offset":120,"limit":40}"#,
         r#"{"file_path":"build.log","offset":-100}"#,
+        #[cfg(feature = "documents")]
         r#"{"file_path":"paper.pdf","pages":"2-4"}"#,
     ];
     const LIMITS: &'static [&'static str] = &[
@@ -68,9 +76,13 @@ impl Tool for Read {
         "30,000 characters an answer, up to 200,000 with max_chars",
         "lines over 2,000 characters are cut in the middle",
         "meta.sha256 and the exact number of lines for files up to 100 MB",
+        #[cfg(feature = "documents")]
         "images over 525 KB (700 KB of base64) or over max_chars are scaled down, up to 67 megapixels (16-bit RGB 56, RGBA 42)",
+        #[cfg(feature = "documents")]
         "PDF documents up to 64 MB, 10 pages a call unless asked for more, 20 s",
+        #[cfg(feature = "documents")]
         "Word, Excel, PowerPoint and OpenDocument files: the first 4 MB of their text",
+        #[cfg(feature = "documents")]
         "notebooks up to 16 MB; 500 entries of an archive or a folder a call",
     ];
     type Deps = FileDeps;
@@ -142,15 +154,17 @@ impl Tool for Read {
     async fn run(self, cx: &ToolContext, deps: &FileDeps) -> Result<ToolReply, ToolError> {
         let path = deps.workspace.resolve_inside(&self.file_path)?;
         let start = self.read_start()?;
-        let query = self.document_query()?;
-        let lines = query.lines;
+        let lines = self.line_selection()?;
+        let asked = (self.offset, self.limit);
+        let pages = self.pages.as_deref();
+        let query = DocumentQuery::new(lines, asked, pages, self.max_chars.is_some())?;
         let encoding = self
             .encoding
             .as_deref()
             .map(parse_encoding_label)
             .transpose()?;
         let mut no_notebook = None;
-        if document::has_notebook_name(path.absolute_path())
+        if notebook_edit::has_notebook_name(path.absolute_path())
             && encoding.is_none()
             && self.column.is_none()
         {
@@ -177,7 +191,7 @@ impl Tool for Read {
             encoding,
         };
         match deps.client.read_text_file(cx, request).await {
-            Ok(_) if query.pages.is_some() => Err(ToolError::invalid_args(format!(
+            Ok(_) if self.pages.is_some() => Err(ToolError::invalid_args(format!(
                 "pages is for PDF documents; {} is text. Use offset and limit.",
                 path.display_text()
             ))),
@@ -235,24 +249,15 @@ fn split_line_number(path: &str) -> Option<(String, i64)> {
 }
 
 impl Read {
-    fn document_query(&self) -> Result<DocumentQuery, ToolError> {
+    fn line_selection(&self) -> Result<LineSelection, ToolError> {
         let limit = self.limit.unwrap_or(DEFAULT_LINES).min(MAX_LINES);
         if limit == 0 {
             return Err(ToolError::invalid_args("limit is 0; give at least 1."));
         }
-        let budget = TextBudget::from_requested(self.max_chars);
-        let lines = LineSelection {
+        Ok(LineSelection {
             offset: self.offset.unwrap_or(1),
             limit,
-            budget,
-        };
-        let pages = self.pages.as_deref();
-        Ok(DocumentQuery {
-            lines,
-            offset: self.offset,
-            limit: self.limit,
-            pages: pages.map(document::parse_page_ranges).transpose()?,
-            image_budget: self.max_chars.map(|_| budget),
+            budget: TextBudget::from_requested(self.max_chars),
         })
     }
 

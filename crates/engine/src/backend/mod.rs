@@ -18,6 +18,7 @@ mod subscription;
 mod transport;
 mod upload;
 mod wakeup;
+#[cfg(feature = "websocket")]
 mod websocket;
 mod wire;
 
@@ -32,6 +33,7 @@ pub use remote_approvals::{
 pub use signing_identity::DeviceCredentials;
 pub use subscription::{QueryChange, SyncSocket};
 pub use transport::{TransportOptions, build_download_client};
+#[cfg(feature = "websocket")]
 pub use websocket::{TokenSource, WebSocketBackend, WebSocketOptions};
 pub use wire::omit_nulls;
 

@@ -25,5 +25,4 @@ mod zstd_frames;
 pub use document_protocol::DOCUMENT_JOB;
 pub(super) use document_query::DocumentQuery;
 pub use document_worker::serve_document_questions;
-pub(super) use pdf_answer::parse_page_ranges;
-pub(super) use show_document::{has_notebook_name, read_notebook, show_document};
+pub(super) use show_document::{read_notebook, show_document};

@@ -21,7 +21,7 @@ const DEFAULT_PAGES: usize = 10;
 const FOOTER_CHARS: usize = 600;
 
 /// Parses `1-5`, `3` or `2,4-6`.
-pub(in super::super) fn parse_page_ranges(text: &str) -> Result<Vec<PageRange>, ToolError> {
+pub(super) fn parse_page_ranges(text: &str) -> Result<Vec<PageRange>, ToolError> {
     let wrong = || {
         ToolError::invalid_args(format!(
             "pages: {text:?} is not a list of pages. Give for example \"3\", \"1-5\" or \"2,4-6\"; pages count from 1."

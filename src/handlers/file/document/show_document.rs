@@ -1,6 +1,5 @@
 //! Read of binary documents: dispatches each format to its reader.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
@@ -28,12 +27,6 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The advice for a document that cannot be read.
 const PDF_ADVICE: &str = "Try Bash, for example `pdftotext` or `qpdf`.";
 const NOTEBOOK_ADVICE: &str = "Look into it with Bash, for example `file`.";
-
-/// Returns whether a file of this name is shown as a notebook.
-pub(in super::super) fn has_notebook_name(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
-}
 
 /// Answers with the cells of a notebook. The inner error is the reason to show it as text.
 pub(in super::super) async fn read_notebook(
