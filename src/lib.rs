@@ -6,7 +6,6 @@
 //! - [`mcp`]: the tools for clients of the Model Context Protocol.
 //! - [`service`]: the start by the system.
 //! - [`config`], [`cli`]: the configuration and the command line.
-//! - [`optional_parts`]: what a build may leave out.
 
 #[cfg(feature = "bridges")]
 pub mod bridges;
@@ -17,4 +16,3 @@ pub mod mcp;
 
 pub mod cli;
 pub mod config;
-pub mod optional_parts;

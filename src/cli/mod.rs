@@ -88,8 +88,7 @@ use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
 
-use crate::config::{GlobalFlags, ProcessEnvironment};
-use crate::optional_parts;
+use crate::config::{GlobalFlags, ProcessEnvironment, optional_parts};
 use cli_command::{CliCommand, dispatch_command};
 pub use completions::completion_script;
 use context::CliContext;

@@ -9,6 +9,7 @@ use super::effective_config::{CallerSettings, Config, ConfigSource};
 use super::error::ConfigError;
 use super::global_flags::{ColorChoice, GlobalFlags};
 use super::mcp_servers::{McpTarget, read_mcp_servers};
+use super::optional_parts::{left_out_text, part_left_out};
 use super::overrides::{
     flag_or_variable, read_config_file, resolve_caller, resolve_color, resolve_config_file,
     resolve_home, value_error,
@@ -23,7 +24,6 @@ use super::toml_document::ConfigDocument;
 use super::url::BackendUrl;
 use super::value::ConfigValue;
 use super::workspaces::{self, WorkspaceRule};
-use crate::optional_parts::{left_out_text, part_left_out};
 use punie_sandbox::services;
 
 impl Config {

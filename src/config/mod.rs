@@ -12,6 +12,7 @@ mod global_flags;
 mod key_description;
 mod load;
 mod mcp_servers;
+pub mod optional_parts;
 mod overrides;
 mod proxy;
 mod public_key;

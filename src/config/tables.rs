@@ -9,11 +9,11 @@ use super::choices::{
     default_required_level,
 };
 use super::config_reader::ConfigReader;
+use super::optional_parts::part_left_out;
 use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
 use super::url::BackendUrl;
 use super::value::{ConfigValue, allowed_text};
-use crate::optional_parts::part_left_out;
 use punie_core::owner_choices::{DiscoveryMode, ToolProfile, WakeupMode};
 use punie_core::tool_effect::NamedEffect;
 use punie_sandbox::{NetworkAccess, RequiredLevel};

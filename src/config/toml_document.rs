@@ -6,7 +6,7 @@ use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::optional_parts::{left_out_text, part_left_out};
+use super::optional_parts::{left_out_text, part_left_out};
 
 /// The part of a declared path that stands for the name of a caller.
 pub(super) const CALLER_PLACEHOLDER: &str = "NAME";

@@ -8,6 +8,13 @@
     clippy::too_many_lines,
     reason = "a test tells one course of events, or lists cases"
 )]
+#![cfg_attr(
+    not(all(feature = "packages", feature = "signals", feature = "websocket")),
+    allow(
+        unused,
+        reason = "some helpers serve the tests of a part that was left out"
+    )
+)]
 
 #[macro_use]
 mod harness;

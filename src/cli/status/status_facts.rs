@@ -303,7 +303,7 @@ fn list_bridge_problems(home: &Home, running: bool) -> Vec<String> {
 /// Says that the bridges of this home are not started, if it has some.
 #[cfg(not(feature = "bridges"))]
 fn list_bridge_problems(home: &Home, _running: bool) -> Vec<String> {
-    let text = crate::optional_parts::left_out_text("bridges");
+    let text = crate::config::optional_parts::left_out_text("bridges");
     let problem = home
         .has_bridges()
         .then(|| format!("no bridge is started: {text}"));

@@ -71,7 +71,7 @@ pub(super) fn device_backend(
     #[cfg(feature = "websocket")]
     return websocket_backend(config, home, redactor, pairing_code.is_some());
     #[cfg(not(feature = "websocket"))]
-    anyhow::bail!(crate::optional_parts::left_out_text("websocket"))
+    anyhow::bail!(crate::config::optional_parts::left_out_text("websocket"))
 }
 
 /// Builds the device's side of a backend of one WebSocket.

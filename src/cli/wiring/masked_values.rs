@@ -20,7 +20,7 @@ pub(super) fn open_redactor(
         anyhow::bail!(
             "agents see contacts of this home by aliases only ({}), and {}",
             home.identity_map_file().display(),
-            crate::optional_parts::left_out_text("people")
+            crate::config::optional_parts::left_out_text("people")
         );
     }
     Ok(redactor)

@@ -15,11 +15,6 @@ async fn help_is_an_answer_and_a_wrong_flag_is_not() {
     ] {
         assert_contains!(help.out, &format!("\n  {command} "); "{command}");
     }
-    let version = user.types(&["--version"]).await.done().out;
-    assert_eq!(
-        version,
-        concat!("punie-runner ", env!("CARGO_PKG_VERSION"), "\n")
-    );
     let asked = user.types(&["help"]).await.done().out;
     assert_contains!(asked, "\nTake back:\n  undo ");
     let asked = user.types(&["help", "policy", "deny"]).await.done().out;

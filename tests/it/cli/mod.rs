@@ -13,6 +13,7 @@ mod metrics;
 mod missing_workspaces;
 mod next_steps;
 mod operator;
+mod optional_parts;
 mod owner;
 mod recording;
 mod remote;

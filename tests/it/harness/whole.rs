@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use punie_editor::{AttachedEditors, EditorOverlay};
 use punie_handlers::state::background_tasks::NoTasks;
-use punie_handlers::{
-    self, file, git, search, self_mod, shell, sqlite, state, store, terminal, user,
-};
-use punie_home::{
-    ApprovalQuestions, Home, IdentityMapStore, PackageStore, PeopleAsker, RunnerPeople,
-    SecretStore, SignalConsents,
-};
+use punie_handlers::{self, file, git, search, shell, sqlite, state, terminal, user};
+#[cfg(feature = "packages")]
+use punie_handlers::{self_mod, store};
+use punie_home::{ApprovalQuestions, Home, PeopleAsker, RunnerPeople, SecretStore};
 use punie_host::Workspace;
 use punie_host::local::child_log::NoChildLog;
 use punie_host::local::local_files::LocalFiles;
 use punie_host::local::local_terminals::{LocalTerminalSetup, LocalTerminals};
+#[cfg(feature = "signals")]
 use punie_signals::{Category, SignalPlaces, System};
 use punie_text::output::OutputStore;
 use punie_text::redact::Redactor;
@@ -57,9 +55,11 @@ fn assemble_tools(is_switched_on: bool) -> AllTools {
         folders.path().join("scripts"),
     ));
     let home = Home::open_home(&folders.path().join("home")).expect("a home");
+    #[cfg(feature = "packages")]
     let area = self_mod::SelfModArea::open(&home, &workspace, folders.path(), false)
         .expect("a folder of the workspace");
     let user = user_deps(&home);
+    #[cfg(feature = "signals")]
     if is_switched_on {
         let off = user.signals.settings.current();
         user.signals.settings.replace(user::SignalSettings {
@@ -116,9 +116,11 @@ fn assemble_tools(is_switched_on: bool) -> AllTools {
             worker: super::process::worker_program(),
         },
         user,
+        #[cfg(feature = "packages")]
         store: is_switched_on.then(|| store::StoreDeps {
-            packages: PackageStore::in_home(&home, std::time::Duration::ZERO),
+            packages: punie_home::PackageStore::in_home(&home, std::time::Duration::ZERO),
         }),
+        #[cfg(feature = "packages")]
         self_mod: is_switched_on.then_some(area),
     })
     .expect("no two tools of one name");
@@ -140,12 +142,13 @@ pub fn user_deps(home: &Home) -> user::UserDeps {
         patience: std::time::Duration::from_secs(30),
         default_answer: None,
         turns: user::QuestionTurns::default(),
+        #[cfg(feature = "signals")]
         signals: user::SignalDeps {
             reader: user::SignalReader {
-                people: Arc::new(IdentityMapStore::in_home(home)),
+                people: Arc::new(punie_home::IdentityMapStore::in_home(home)),
                 redactor: Redactor::default(),
             },
-            consents: SignalConsents::in_home(home),
+            consents: punie_home::SignalConsents::in_home(home),
             settings: user::LiveSignalSettings::new(user::SignalSettings {
                 switched_on: Vec::new(),
                 places: SignalPlaces::below(
