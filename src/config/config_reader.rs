@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::config_setting::ConfigSetting;
 use super::mcp_servers::SERVERS_TABLE;
+use super::optional_parts::table_refusal;
 use super::sources::ValueOrigin;
 use super::tables::{CallerTable, tables_built};
 use super::toml_document::{CALLER_PLACEHOLDER, ConfigDocument, ConfigFault, TomlValue};
@@ -34,7 +35,12 @@ impl<'a> ConfigReader<'a> {
             file,
             written,
             caller: None,
-            faults: written.find_unknown_keys(&tables, &keys, &[SERVERS_TABLE, AFTER_EDIT_TABLE]),
+            faults: written.find_unknown_keys(
+                &tables,
+                &keys,
+                &[SERVERS_TABLE, AFTER_EDIT_TABLE],
+                table_refusal,
+            ),
             settings: Vec::new(),
         }
     }

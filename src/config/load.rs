@@ -9,7 +9,7 @@ use super::effective_config::{CallerSettings, Config, ConfigSource};
 use super::error::ConfigError;
 use super::global_flags::{ColorChoice, GlobalFlags};
 use super::mcp_servers::{McpTarget, read_mcp_servers};
-use super::optional_parts::{left_out_text, part_left_out};
+use super::optional_parts::table_refusal;
 use super::overrides::{
     flag_or_variable, read_config_file, resolve_caller, resolve_color, resolve_config_file,
     resolve_home, value_error,
@@ -298,14 +298,10 @@ impl Config {
             return Ok(());
         };
         let (scheme, kind) = (url.scheme(), self.backend.kind);
-        if let (BackendKind::WebSocket, Some(part)) = (kind, part_left_out("backend.websocket")) {
+        if let (BackendKind::WebSocket, Some(why)) = (kind, table_refusal("backend.websocket")) {
             return Err(ConfigError::Value {
                 origin: self.origin_or_default("backend.kind"),
-                why: format!(
-                    "backend.kind = {:?} has no use: {}",
-                    kind.as_str(),
-                    left_out_text(part)
-                ),
+                why,
             });
         }
         let wanted = match (kind, url.is_websocket()) {

@@ -48,10 +48,10 @@ pub fn version() -> &'static str {
     &VERSION
 }
 
-/// Returns the part without which a table of the configuration has no use, if it was left out.
-pub fn part_left_out(table: &str) -> Option<&'static str> {
+/// Returns why a table of the configuration has no use in this build, if it has none.
+pub fn table_refusal(table: &str) -> Option<String> {
     let part = PARTS.iter().find(|part| part.tables.contains(&table))?;
-    (!part.is_built).then_some(part.name)
+    (!part.is_built).then(|| left_out_text(part.name))
 }
 
 /// Says that a part was left out.

@@ -9,7 +9,7 @@ use super::choices::{
     default_required_level,
 };
 use super::config_reader::ConfigReader;
-use super::optional_parts::part_left_out;
+use super::optional_parts::table_refusal;
 use super::proxy::ProxySetting;
 use super::public_key::PublicKey;
 use super::url::BackendUrl;
@@ -80,7 +80,7 @@ macro_rules! tables {
 pub(super) fn tables_built() -> impl Iterator<Item = &'static TableInfo> {
     TABLES
         .iter()
-        .filter(|table| part_left_out(table.path).is_none())
+        .filter(|table| table_refusal(table.path).is_none())
 }
 
 const fn ms(millis: u64) -> Duration {

@@ -6,8 +6,6 @@ use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
-use super::optional_parts::{left_out_text, part_left_out};
-
 /// The part of a declared path that stands for the name of a caller.
 pub(super) const CALLER_PLACEHOLDER: &str = "NAME";
 
@@ -170,12 +168,14 @@ impl ConfigDocument {
             .collect()
     }
 
-    /// Finds all unknown keys and tables, each with the nearest known name. All is known below the `open` tables.
+    /// Finds all unknown keys and tables, each with the nearest known name. All is known below the `open` tables. `refusal`
+    /// says why a table has no use.
     pub(super) fn find_unknown_keys(
         &self,
         tables: &[&str],
         keys: &[&str],
         open: &[&str],
+        refusal: fn(&str) -> Option<String>,
     ) -> Vec<ConfigFault> {
         let is_open = |path: &str| {
             open.iter()
@@ -198,16 +198,16 @@ impl ConfigDocument {
             {
                 continue;
             }
-            let left_out = part_left_out(path);
+            let refused = refusal(path);
             // `init` of another build may have written the head of the table.
-            if left_out.is_some() && self.entries_below(path).is_empty() {
+            if refused.is_some() && self.entries_below(path).is_empty() {
                 continue;
             }
             strange.push(path);
             let text = if keys.contains(&path.as_str()) {
                 format!("{path} is one value, not a table")
-            } else if let Some(part) = left_out {
-                format!("[{path}] has no use: {}", left_out_text(part))
+            } else if let Some(why) = refused {
+                format!("[{path}] has no use: {why}")
             } else {
                 unknown_key_text("table", path, tables)
             };
@@ -300,7 +300,7 @@ mod tests {
             ["b.level", "a.level"],
             ["b.level", "c.level"],
         ] {
-            let faults = written.find_unknown_keys(&["a", "b", "c"], &keys, &["d.e"]);
+            let faults = written.find_unknown_keys(&["a", "b", "c"], &keys, &["d.e"], |_| None);
             assert_eq!(
                 faults[0].text, "there is no key b.leve. Did you mean b.level?",
                 "{keys:?}"

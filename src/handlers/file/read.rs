@@ -23,14 +23,16 @@ const DEFAULT_LINES: u64 = 2_000;
 const MAX_LINES: u64 = 10_000;
 #[cfg_attr(
     feature = "documents",
-    doc = "Read a file: text as numbered lines (`number<tab>text`), PDF pages, office documents as text, notebook cells, an \
-           image, an archive's or folder's listing.\n\nCuts lines over 2,000 characters. Images come as JSON with base64 \
-           `data`. For databases use SqliteQuery."
+    doc = " Read a file: text as numbered lines (`number<tab>text`), PDF pages, office documents as text, notebook cells, an",
+    doc = " image, an archive's or folder's listing.",
+    doc = "",
+    doc = " Cuts lines over 2,000 characters. Images come as JSON with base64 `data`. For databases use SqliteQuery."
 )]
 #[cfg_attr(
     not(feature = "documents"),
-    doc = "Read a text file as numbered lines (`number<tab>text`), or a folder's listing.\n\nCuts lines over 2,000 \
-           characters. For databases use SqliteQuery."
+    doc = " Read a text file as numbered lines (`number<tab>text`), or a folder's listing.",
+    doc = "",
+    doc = " Cuts lines over 2,000 characters. For databases use SqliteQuery."
 )]
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -66,9 +66,9 @@ async fn a_table_of_a_part_that_was_left_out_is_refused_by_the_parts_name() {
         let user = CliUser::new();
         let head = table.lines().next().expect("a line");
         user.write("home/config.toml", &format!("{head}\n"));
-        user.types(&["config"]).await.done();
+        user.types(&["config", "get"]).await.done();
         user.write("home/config.toml", table);
-        let answer = user.types(&["config"]).await;
+        let answer = user.types(&["config", "get"]).await;
         if *is_built {
             answer.done();
         } else {
@@ -80,7 +80,7 @@ async fn a_table_of_a_part_that_was_left_out_is_refused_by_the_parts_name() {
         "home/config.toml",
         "[backend]\nkind = \"websocket\"\nurl = \"wss://example.com\"\n",
     );
-    let answer = user.types(&["config"]).await;
+    let answer = user.types(&["config", "get"]).await;
     if cfg!(feature = "websocket") {
         answer.done();
     } else {
@@ -91,11 +91,10 @@ async fn a_table_of_a_part_that_was_left_out_is_refused_by_the_parts_name() {
 #[tokio::test]
 async fn a_document_is_shown_or_the_reason_why_not() {
     let user = CliUser::new();
-    let icon = [
-        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0".as_slice(),
-        b"\x3a\x7e\x9b\x55\0\0\0\nIDATx\x9cc\xf8\x0f\0\x01\x01\x01\0\x1b\xb6\xeeV\0\0\0\0IEND\xaeB`\x82",
-    ];
-    std::fs::write(user.path("work/icon.png"), icon.concat()).expect("written");
+    let icon = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\
+                 \0\0\0\nIDAT\x78\x9c\x63\xf8\x0f\0\x01\x01\x01\0\xb1\x38\xf6\x14\
+                 \0\0\0\0IEND\xae\x42\x60\x82";
+    std::fs::write(user.path("work/icon.png"), icon).expect("written");
     let answer = user
         .types(&["call", "Read", r#"{"file_path":"icon.png"}"#])
         .await;
