@@ -368,10 +368,9 @@ impl Home {
     pub(super) fn removed_packages_dir(&self) -> PathBuf {
         self.packages_dir().join("removed")
     }
-    /// Returns whether a bridge is deployed.
-    pub fn has_bridges(&self) -> bool {
-        let mut bridges = std::fs::read_dir(self.bridges_dir()).into_iter().flatten();
-        bridges.next().is_some()
+    /// Returns `state/bridges/bridges.json`: the bridges that were deployed, and which of them are to run.
+    pub fn bridges_file(&self) -> PathBuf {
+        self.bridges_state_dir().join("bridges.json")
     }
 
     /// Returns `bridges/`: a folder for each bridge.

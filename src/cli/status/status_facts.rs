@@ -305,7 +305,8 @@ fn list_bridge_problems(home: &Home, running: bool) -> Vec<String> {
 fn list_bridge_problems(home: &Home, _running: bool) -> Vec<String> {
     let text = crate::config::optional_parts::left_out_text("bridges");
     let problem = home
-        .has_bridges()
+        .bridges_file()
+        .exists()
         .then(|| format!("no bridge is started: {text}"));
     problem.into_iter().collect()
 }

@@ -7,7 +7,7 @@ use super::confinement_setup::confinement_setup;
 #[cfg(unix)]
 use super::protected_path_records::HomeRecords;
 #[cfg(feature = "packages")]
-use super::self_mod_setup::{open_self_mod, put_staged_files_before, staged_views};
+use super::self_mod_setup::open_self_mod;
 #[cfg(feature = "packages")]
 use super::settings::open_packages;
 use super::settings::open_trash;
@@ -35,7 +35,7 @@ use punie_host::local::running_program::running_program;
 use punie_host::network_proxy::{HostAsker, HostGate};
 use punie_host::permission::{GatePolicy, PermissionGate, SessionGate};
 use punie_host::worker::WorkerProgram;
-use punie_host::{ReachableFolders, Workspace};
+use punie_host::{FileClient, FileViews, ReachableFolders, Workspace};
 use punie_text::output::{OutputLimits, OutputStore};
 use punie_text::redact::Redactor;
 use punie_tool::{BeforeImages, ToolRegistry};
@@ -125,6 +125,8 @@ fn host_asker(config: &Config, base: &HostBase) -> HostAsker {
         patience: Arc::new(move || patience),
     }
 }
+
+type FileAccess = (Arc<dyn FileClient>, Option<Arc<dyn FileViews>>);
 
 /// The parts of a host on which its tools are built.
 pub struct HostBase {
@@ -222,6 +224,17 @@ impl HostBase {
         })
     }
 
+    /// Returns the client of the file tools and the views of searches. Staged files come first, if there are any.
+    fn put_staged_files_before(&self, client: Arc<EditorOverlay>) -> FileAccess {
+        #[cfg(feature = "packages")]
+        if let Some(area) = &self.self_mod {
+            let views = self_mod::StagedViews(Arc::clone(area));
+            let client = self_mod::StagedFileClient::new(client, Arc::clone(area));
+            return (Arc::new(client), Some(Arc::new(views)));
+        }
+        (client, None)
+    }
+
     /// Builds the tools. Their changes go to the trash, if it keeps anything.
     fn build_registry(
         &self,
@@ -242,23 +255,14 @@ impl HostBase {
         ));
         let apps_obstacle = adapters::find_apps_obstacle(&self.confinement, environment);
         let worker = worker_program(home, environment)?;
+        let (files, views) = self.put_staged_files_before(client.clone());
         let registry = punie_handlers::build_registry(punie_handlers::HandlerDeps {
-            file: file::FileDeps::new(
-                #[cfg(feature = "packages")]
-                put_staged_files_before(client.clone(), self.self_mod.as_ref()),
-                #[cfg(not(feature = "packages"))]
-                client.clone(),
-                workspace.clone(),
-                worker.clone(),
-            )
-            .with_checkers(self.checkers.clone()),
+            file: file::FileDeps::new(files, workspace.clone(), worker.clone())
+                .with_checkers(self.checkers.clone()),
             search: search::SearchDeps {
                 workspace: workspace.clone(),
                 user_ignore: ignore::gitignore::gitconfig_excludes_path(),
-                #[cfg(feature = "packages")]
-                views: staged_views(self.self_mod.as_ref()),
-                #[cfg(not(feature = "packages"))]
-                views: None,
+                views,
             },
             shell: shell::ShellDeps {
                 terminals: client.clone(),

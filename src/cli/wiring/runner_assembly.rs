@@ -204,8 +204,6 @@ pub fn assemble_runner(
     let identity = DeviceIdentity::load_or_create(home)?;
     let request_auth = backends::configured_request_auth(config, identity.device_id())?;
     remove_left_files(home)?;
-    #[cfg(feature = "packages")]
-    recover_packages(config, home);
     let watchdog =
         Watchdog::from_variables(|name| environment.get(name)?.to_str().map(str::to_owned));
     let journal = open_journal(config, home, source, watchdog.as_ref())?;
@@ -360,14 +358,6 @@ fn history_content(
     );
     let records = CallRecordStore::in_folder(home.call_records_dir());
     (Some(titles), Some(records))
-}
-
-/// Finishes a change of packages in which an earlier process was killed.
-#[cfg(feature = "packages")]
-fn recover_packages(config: &Config, home: &Home) {
-    if let Err(error) = settings::open_packages(config, home).recover_changes() {
-        tracing::warn!(%error, "packages cannot be installed or removed");
-    }
 }
 
 /// Removes the secrets that an earlier process gave to commands, and the stop orders that it was given.

@@ -2,36 +2,24 @@
 
 use std::sync::Arc;
 
+use super::settings::open_packages;
 use crate::cli::exit::{self, Exit};
 use crate::config::Config;
-use punie_editor::EditorOverlay;
-use punie_handlers::self_mod::{SelfModArea, StagedFileClient, StagedViews};
+use punie_handlers::self_mod::SelfModArea;
 use punie_home::Home;
-use punie_host::{FileClient, FileViews, Workspace};
+use punie_host::Workspace;
 
-/// Puts staged files before a client.
-pub(super) fn put_staged_files_before(
-    client: Arc<EditorOverlay>,
-    area: Option<&Arc<SelfModArea>>,
-) -> Arc<dyn FileClient> {
-    match area {
-        Some(area) => Arc::new(StagedFileClient::new(client, Arc::clone(area))),
-        None => client,
-    }
-}
-
-/// Returns the views of staged files for searches.
-pub(super) fn staged_views(area: Option<&Arc<SelfModArea>>) -> Option<Arc<dyn FileViews>> {
-    area.map(|area| Arc::new(StagedViews(Arc::clone(area))) as Arc<dyn FileViews>)
-}
-
-/// Opens the state of self-modification, if the owner has set its root.
+/// Opens the state of self-modification, if the owner has set its root. A runner also finishes a change of packages in
+/// which an earlier process was killed.
 pub(super) fn open_self_mod(
     config: &Config,
     home: &Home,
     workspace: &Workspace,
     is_runner: bool,
 ) -> anyhow::Result<Option<Arc<SelfModArea>>> {
+    if is_runner && let Err(error) = open_packages(config, home).recover_changes() {
+        tracing::warn!(%error, "packages cannot be installed or removed");
+    }
     let Some(root) = &config.self_mod.root else {
         return Ok(None);
     };

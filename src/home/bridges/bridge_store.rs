@@ -33,7 +33,7 @@ impl BridgeStore {
     pub fn in_home(home: &Home) -> Self {
         let folder = home.bridges_state_dir();
         Self {
-            state: StateFile::new(folder.join("bridges.json")),
+            state: StateFile::new(home.bridges_file()),
             runs: StateFile::new(folder.join("runs.json")),
             home: home.clone(),
             folder,
