@@ -125,11 +125,9 @@ async fn launch_bridge(
 ) -> Result<ServiceLaunch, String> {
     let hosts = record.hosts.iter().map(|host| HostPattern::new(host));
     let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
-    let (store, redactor, wanted) = (
-        deps.secrets.clone(),
-        deps.redactor.clone(),
-        record.secrets.clone(),
-    );
+    let store = deps.secrets.clone();
+    let redactor = deps.redactor.clone();
+    let wanted = record.secrets.clone();
     let reading = tokio::task::spawn_blocking(move || read_secrets(&store, &redactor, &wanted));
     let mut env = reading.await.map_err(|error| error.to_string())??;
     let data = folders.data_dir().display().to_string();

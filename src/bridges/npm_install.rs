@@ -201,7 +201,8 @@ fn launch_npm(
 
 /// Reads messages to their end. Returns the end of them.
 async fn read_messages(mut stream: impl AsyncRead + Unpin) -> String {
-    let (mut kept, mut chunk) = (Vec::new(), vec![0; 16 << 10]);
+    let mut kept = Vec::new();
+    let mut chunk = vec![0; 16 << 10];
     while let Ok(read) = stream.read(&mut chunk).await
         && read > 0
     {

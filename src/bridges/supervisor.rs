@@ -148,7 +148,8 @@ impl BridgeSupervisor {
             if is_ready && !is_running {
                 let (stop, stopped) = watch::channel(None);
                 let mut task = JoinSet::new();
-                let (deps, kept) = (self.deps.clone(), record.clone());
+                let deps = self.deps.clone();
+                let kept = record.clone();
                 task.spawn(keep_running(deps, name.clone(), kept, stopped));
                 let bridge = SupervisedBridge { record, stop, task };
                 supervised.bridges.insert(name, bridge);
@@ -258,8 +259,10 @@ impl BridgeKeeper {
 
     /// Ends what an earlier run left, and checks the code. Returns whether the bridge can be started.
     async fn prepare(&mut self, lock: &Arc<BridgeLock>) -> bool {
-        let (store, name) = (self.deps.store.clone(), self.name.clone());
-        let (record, lock) = (self.record.clone(), Arc::clone(lock));
+        let store = self.deps.store.clone();
+        let name = self.name.clone();
+        let record = self.record.clone();
+        let lock = Arc::clone(lock);
         let preparing = tokio::task::spawn_blocking(move || {
             let ended = end_leftover(&store, &name, &lock).map_err(|error| error.to_string());
             let checked = ended.and_then(|()| store.check_code(&name, &record));
@@ -345,7 +348,9 @@ impl BridgeKeeper {
 
     /// Stores what became of the bridge. Returns whether it is stored.
     async fn store_run(&mut self) -> bool {
-        let (store, name, run) = (self.deps.store.clone(), self.name.clone(), self.run.clone());
+        let store = self.deps.store.clone();
+        let name = self.name.clone();
+        let run = self.run.clone();
         let storing = tokio::task::spawn_blocking(move || store.record_run(&name, Some(&run)));
         let stored = storing.await;
         if let Ok(Err(error)) = &stored {

@@ -65,7 +65,8 @@ impl<'a> AnswerWatch<'a> {
     /// # Errors
     /// The backend refuses.
     pub(super) async fn wait_until_answered(&mut self) -> Result<CallerAnswer, BackendError> {
-        let (mut pauses, mut in_vain) = (poll_intervals(), 0);
+        let mut pauses = poll_intervals();
+        let mut in_vain = 0;
         loop {
             if in_vain < MAX_FAILED_SOCKETS {
                 let mut brought = false;
@@ -129,7 +130,8 @@ impl<'a> AnswerWatch<'a> {
                 }
             };
             *brought = true;
-            let (mut answer, mut pieces) = (None, 0);
+            let mut answer = None;
+            let mut pieces = 0;
             for (query, value) in changes {
                 match query {
                     RESULT_QUERY => answer = CallerAnswer::from_result_row(&value?),

@@ -39,10 +39,8 @@ pub fn finished_call_lines(level: LogLevel) -> Option<FinishedCallListener> {
     }
     logging::hide_answered_calls();
     Some(Arc::new(|call| {
-        let (time, columns) = (
-            display_time::format_clock(call.at_ms),
-            console::stderr_width(),
-        );
+        let time = display_time::format_clock(call.at_ms);
+        let columns = console::stderr_width();
         let line = finished_call_line(call, &time, columns.unwrap_or(80));
         console::print_stderr_unwrapped(&format!("{line}\n"));
     }))
@@ -81,7 +79,8 @@ mod tests {
             denial: Some(ApprovalDenial::Answered(AnswerPlace::Terminal)),
             ..end(None, None, Some("policy.ask"))
         };
-        let (ok, error) = (OutcomeKind::Ok, OutcomeKind::Error);
+        let ok = OutcomeKind::Ok;
+        let error = OutcomeKind::Error;
         for (kind, code, end, text) in [
             (ok, None, end(Some(0), None, None), "ok"),
             (ok, None, end(Some(7), None, None), "exit 7"),

@@ -178,7 +178,8 @@ impl CliContext {
     /// # Errors
     /// [`ConfigError`] if a flag or a variable is wrong.
     pub fn config_with_fault(&self) -> Result<(Config, Option<ConfigError>), ConfigError> {
-        let (flags, environment) = (&self.flags, &self.environment);
+        let flags = &self.flags;
+        let environment = &self.environment;
         let rule = WorkspaceRule::NotNeeded;
         match Config::load(flags, environment, rule) {
             Ok(config) => Ok((config, None)),

@@ -144,7 +144,8 @@ fn print_ready_message(
     if let Some(device) = &ready.device_id {
         console::print_row("Device", device);
     }
-    let (caller, approver) = (TokenName::Caller, TokenName::Approver);
+    let caller = TokenName::Caller;
+    let approver = TokenName::Approver;
     console::print_row("Caller token", &format!("in {}", shown_path(caller)));
     console::print_row("Approver", &approver_row(&shown_path(approver)));
     runner_screen::print_workspaces(&config.workspaces, environment);

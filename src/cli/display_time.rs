@@ -85,7 +85,8 @@ pub fn format_elapsed(ms: i64) -> String {
 /// Formats a timestamp in UTC, to the second: `2026-03-01 12:30:05Z`.
 pub fn format_utc(at_ms: i64) -> String {
     let seconds = at_ms.div_euclid(1_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let days = seconds.div_euclid(86_400);
+    let second = seconds.rem_euclid(86_400);
     let (year, month, day) = number_format::civil_from_days(days);
     format!(
         "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z",

@@ -26,10 +26,8 @@ pub fn listen_for_signals(stop: &ShutdownSignal, grace: Duration) -> anyhow::Res
     #[cfg(unix)]
     {
         let mut terminate = signal(SignalKind::terminate())?;
-        let (mut interrupt, mut hangup) = (
-            listen_unless_ignored(SignalKind::interrupt())?,
-            listen_unless_ignored(SignalKind::hangup())?,
-        );
+        let mut interrupt = listen_unless_ignored(SignalKind::interrupt())?;
+        let mut hangup = listen_unless_ignored(SignalKind::hangup())?;
         listening.spawn(async move {
             let mut limits = limits.into_iter();
             loop {

@@ -99,8 +99,11 @@ struct RunnerLaunch<'a> {
 impl RunnerLaunch<'_> {
     /// Runs until stopped or until another backend answers, or handles pending requests once.
     async fn launch(&self, stop: &ShutdownSignal) -> anyhow::Result<Option<OnePassSummary>> {
-        let (config, home, editors) = (self.config, self.home, AttachedEditors::default());
-        let (code, source) = (self.args.pairing_code.clone(), BackendSource::Configured);
+        let config = self.config;
+        let home = self.home;
+        let editors = AttachedEditors::default();
+        let code = self.args.pairing_code.clone();
+        let source = BackendSource::Configured;
         let assembled = wiring::assemble_runner(
             config,
             home,

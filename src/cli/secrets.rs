@@ -149,7 +149,8 @@ fn print_secrets(home: &Home, as_json: bool) -> anyhow::Result<Exit> {
             )
         };
         let asked = |asked: &SecretRequest| {
-            let (id, purpose) = (table::short_id(&asked.request), &asked.purpose);
+            let id = table::short_id(&asked.request);
+            let purpose = &asked.purpose;
             console::cell_text(&format!("{id} {purpose}"), usize::MAX)
         };
         let row = |line: &SecretLine<'_>| {

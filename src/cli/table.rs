@@ -231,7 +231,8 @@ fn cut_middle(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     let room = width.saturating_sub(1);
-    let (mut head, mut tail) = (String::new(), String::new());
+    let mut head = String::new();
+    let mut tail = String::new();
     for c in text.chars().rev() {
         if tail.width() + c.width().unwrap_or(0) > room - room / 3 {
             break;
@@ -256,9 +257,11 @@ fn paint_line(line: &str, columns: &[Column<'_>], widths: &[usize]) -> String {
             .unwrap_or(line.len())
     };
     let mut painted = String::new();
-    let (mut done, mut at) = (0, 0);
+    let mut done = 0;
+    let mut at = 0;
     for (column, width) in columns.iter().zip(widths) {
-        let (start, end) = (byte_at(at), byte_at(at + width));
+        let start = byte_at(at);
+        let end = byte_at(at + width);
         let text = line[start..end].trim_end();
         let style = column.cell_style(text.trim_start());
         painted.push_str(&line[done..start]);

@@ -127,7 +127,8 @@ fn choose_newest(
         return Err(CommandError::with_exit(Exit::Failed, text));
     };
     if !as_json {
-        let (id, title) = (table::short_id(&newest), request_title(home, &newest));
+        let id = table::short_id(&newest);
+        let title = request_title(home, &newest);
         console::print_line(&format!(
             "The newest request with something to undo: {id}{title}"
         ));

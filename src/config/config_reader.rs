@@ -102,7 +102,9 @@ impl<'a> ConfigReader<'a> {
 
     /// Reads the table of each caller. All of them are one setting for display.
     pub(super) fn read_callers(&mut self) -> BTreeMap<String, CallerTable> {
-        let (mut callers, mut shown, mut first) = (BTreeMap::new(), Vec::new(), None);
+        let mut callers = BTreeMap::new();
+        let mut shown = Vec::new();
+        let mut first = None;
         for (name, line) in self.written.tables_below("callers") {
             let faults = self.faults.len();
             self.caller = Some((name.clone(), Vec::new()));
@@ -141,7 +143,8 @@ impl<'a> ConfigReader<'a> {
 
     /// Reads the command lines that check edited files, by the pattern of the files. All of them are one setting for display.
     pub(super) fn read_after_edit(&mut self) -> BTreeMap<String, String> {
-        let (mut commands, mut first) = (BTreeMap::new(), None);
+        let mut commands = BTreeMap::new();
+        let mut first = None;
         for (pattern, entry) in self.written.entries_below(AFTER_EDIT_TABLE) {
             first = first.or(Some(entry.line));
             match &entry.value {

@@ -91,7 +91,8 @@ fn find_value_span(text: &str, table: &str, key: &str) -> Option<(Range<usize>, 
         value.as_table()?.get(name).map(Spanned::get_ref)
     });
     let value = inner?.as_table()?.get(key)?;
-    let (span, before) = (value.span(), text.len() - plain.len());
+    let span = value.span();
+    let before = text.len() - plain.len();
     let place = span.start + before..span.end + before;
     Some((place, has_comment(value, plain)))
 }

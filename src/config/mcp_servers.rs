@@ -106,7 +106,8 @@ fn usual_timeout() -> u64 {
 
 /// Reads the servers that a file names, and the faults in their tables.
 pub(super) fn read_mcp_servers(text: &str) -> (Vec<McpServer>, Vec<ConfigFault>) {
-    let (mut servers, mut faults) = (Vec::new(), Vec::new());
+    let mut servers = Vec::new();
+    let mut faults = Vec::new();
     let document = DeTable::parse(text).map(Spanned::into_inner);
     let mcp = document
         .ok()
@@ -129,7 +130,8 @@ pub(super) fn read_mcp_servers(text: &str) -> (Vec<McpServer>, Vec<ConfigFault>)
         return (servers, faults);
     };
     for (name, table) in written {
-        let (start, name) = (name.span().start, name.into_inner().into_owned());
+        let start = name.span().start;
+        let name = name.into_inner().into_owned();
         let written = WrittenServer::deserialize(ValueDeserializer::from(table));
         let (at, checked) = match written {
             Ok(written) => (start, check_server(&name, written)),

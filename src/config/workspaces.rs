@@ -44,7 +44,9 @@ pub(super) fn resolve_workspaces(
         origin: origin.clone(),
         why,
     };
-    let (mut workspaces, mut resolved, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    let mut workspaces = Vec::new();
+    let mut resolved = Vec::new();
+    let mut missing = Vec::new();
     for path in paths {
         if path.as_os_str().is_empty() {
             return Err(refused("a workspace's path is empty".to_owned()));

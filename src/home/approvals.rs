@@ -346,10 +346,8 @@ mod tests {
 
     fn question(n: i64) -> OpenQuestion {
         let request = RequestId::parse("r").expect("an id");
-        let (title, arguments) = (
-            "rm -rf build".to_owned(),
-            "command: rm -rf build".to_owned(),
-        );
+        let title = "rm -rf build".to_owned();
+        let arguments = "command: rm -rf build".to_owned();
         OpenQuestion {
             id: RequestId::parse(format!("q{n}")).expect("an id"),
             runs_command: true,

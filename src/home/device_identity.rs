@@ -190,7 +190,8 @@ impl DeviceIdentity {
 
     /// Renames the unfinished record, if it belongs to this key.
     fn finish(home: &Home, key: SigningKey) -> Result<Self, HomeError> {
-        let (unfinished, finished) = (home.unfinished_device_file(), home.device_file());
+        let unfinished = home.unfinished_device_file();
+        let finished = home.device_file();
         match read_device_record(&unfinished)? {
             Some(record) if record.public_key == encode_public_key(&key) => {
                 fs::rename(&unfinished, &finished).map_err(HomeError::unwritable(&finished))?;

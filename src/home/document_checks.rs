@@ -112,7 +112,8 @@ mod tests {
     #[test]
     fn every_flaw_names_its_line() {
         let text = "---\nid: 42\nname: Something else\ndescription: x\ncompatibility: y\nmetadata: z\n---\n";
-        let (long, longer) = ("é".repeat(501), "é".repeat(1025));
+        let long = "é".repeat(501);
+        let longer = "é".repeat(1025);
         let found = flaws(
             "mine",
             text,

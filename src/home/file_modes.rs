@@ -118,7 +118,8 @@ fn check_mode(_: &Path, _: &Metadata, _: FolderAccess) -> Result<(), HomeError> 
 pub(super) fn restrict_mode(path: &Path, access: FolderAccess) -> io::Result<bool> {
     use std::os::unix::fs::PermissionsExt;
     let mut permissions = path.symlink_metadata()?.permissions();
-    let (mode, (forbidden, _)) = (permissions.mode(), access.forbidden_bits());
+    let mode = permissions.mode();
+    let (forbidden, _) = access.forbidden_bits();
     if mode & forbidden == 0 {
         return Ok(false);
     }

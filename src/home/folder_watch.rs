@@ -163,7 +163,9 @@ mod tests {
         std::os::unix::fs::symlink(&folder, &link).expect("made");
         let signal =
             |folder: &Path| FolderWatch::signal_changes(folder, |_| true).expect("watched");
-        let (elsewhere, gone, mut linked) = (signal(&other), signal(&folder), signal(&link));
+        let elsewhere = signal(&other);
+        let gone = signal(&folder);
+        let mut linked = signal(&link);
         drop(gone);
         std::fs::write(folder.join("a"), "text").expect("written");
         tokio::time::timeout(Duration::from_secs(90), linked.changes.changed())

@@ -80,7 +80,8 @@ pub(super) fn parse_frontmatter<T: DeserializeOwned + Default>(
 /// Puts quotes around values such as `Use when: asked`, which many skills have and YAML refuses. Returns the text and the
 /// first changed line; `None` if there is no such value.
 fn quote_plain_values(head: &str) -> Option<(String, usize)> {
-    let (mut quoted, mut first) = (String::with_capacity(head.len() + 64), None);
+    let mut quoted = String::with_capacity(head.len() + 64);
+    let mut first = None;
     for (at, line) in head.lines().enumerate() {
         let value = split_plain_entry(line).map(|(_, value)| value.trim());
         match value {
@@ -222,7 +223,8 @@ impl<'de> Deserialize<'de> for ToolNames {
 }
 
 fn split_tool_names(text: &str) -> Vec<String> {
-    let (mut names, mut depth) = (vec![String::new()], 0_usize);
+    let mut names = vec![String::new()];
+    let mut depth = 0_usize;
     for c in text.chars() {
         match c {
             '(' => depth += 1,

@@ -210,10 +210,12 @@ pub(super) fn read_documents<T: DocumentHead>(
     kind: DocumentKind,
     copy: CopyTexts,
 ) -> (Vec<HomeDocument<T>>, Vec<HomeProblem>) {
-    let (mut documents, mut problems) = (Vec::<HomeDocument<T>>::new(), Vec::new());
+    let mut documents = Vec::<HomeDocument<T>>::new();
+    let mut problems = Vec::new();
     let mut owners: BTreeMap<String, Option<String>> = BTreeMap::new();
     let versions = LoadedVersions::in_folder(home.loaded_versions_dir().join(kind.plural()));
-    let (mut texts, mut earlier) = (Vec::new(), BTreeSet::new());
+    let mut texts = Vec::new();
+    let mut earlier = BTreeSet::new();
     for folder in list_folders(home, kind, &mut problems) {
         let path = folder.path.join(kind.file_name());
         let id = folder.path.file_name().unwrap_or_default();

@@ -116,13 +116,11 @@ impl KeychainEntry {
         verb: &str,
         value: Option<&Secret<String>>,
     ) -> Result<KeychainCommand, String> {
-        let (name, value) = (
-            &self.0,
-            value
-                .map(Secret::expose)
-                .map(String::as_str)
-                .unwrap_or_default(),
-        );
+        let name = &self.0;
+        let value = value
+            .map(Secret::expose)
+            .map(String::as_str)
+            .unwrap_or_default();
         let line = match verb {
             "store" => {
                 format!(
@@ -187,10 +185,8 @@ fn run_keychain_command(asked: &KeychainCommand) -> Result<String, String> {
             }
         }
     };
-    let (said, complained) = (
-        read_ended_pipe(child.stdout.take()),
-        read_ended_pipe(child.stderr.take()),
-    );
+    let said = read_ended_pipe(child.stdout.take());
+    let complained = read_ended_pipe(child.stderr.take());
     let complaint = complained
         .lines()
         .map(str::trim)

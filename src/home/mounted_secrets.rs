@@ -151,7 +151,8 @@ impl MountFolder {
             tracing::warn!(%cause, "secrets that an earlier command was given could not be removed");
         }
         let name = uuid::Uuid::new_v4().simple().to_string();
-        let (path, lock) = (place.join(&name), place.join(name + LOCK_SUFFIX));
+        let path = place.join(&name);
+        let lock = place.join(name + LOCK_SUFFIX);
         let held = open_lock_file(&lock).and_then(|file| file.lock().map(|()| file));
         let held = held.map_err(HomeError::unwritable(&lock))?;
         let folder = Self {

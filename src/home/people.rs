@@ -91,7 +91,8 @@ impl PeopleAsker {
         question: OpenQuestion,
         is_in_editor: bool,
     ) -> Result<Option<PersonReply>, NobodyToAsk> {
-        let (questions, id) = (self.questions.clone(), question.id.clone());
+        let questions = self.questions.clone();
+        let id = question.id.clone();
         let patience_ms = question.expires_at_ms.saturating_sub(question.asked_at_ms);
         let listed = tokio::task::spawn_blocking(move || {
             if !is_in_editor && !questions.has_approver() {

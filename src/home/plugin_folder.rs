@@ -22,7 +22,8 @@ const MAX_ENTRIES: usize = 20_000;
 pub(super) fn resolve_folder(plugins: &Path, folder: &Path) -> Result<PathBuf, String> {
     let real =
         |path: &Path| fs::canonicalize(path).map_err(|error| format!("cannot be read: {error}"));
-    let (folder, plugins) = (real(folder)?, real(plugins)?);
+    let folder = real(folder)?;
+    let plugins = real(plugins)?;
     if folder.starts_with(&plugins) && folder != plugins {
         return Ok(folder);
     }

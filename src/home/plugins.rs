@@ -138,7 +138,8 @@ fn usual_timeout() -> u64 {
 
 /// Loads all plugins of the home, sorted by id, and the problems with the others. Starts nothing. Blocks.
 pub fn load_plugins(home: &Home) -> (Vec<Plugin>, Vec<HomeProblem>) {
-    let (mut plugins, mut problems) = (Vec::new(), Vec::new());
+    let mut plugins = Vec::new();
+    let mut problems = Vec::new();
     for folder in home_document::document_folders(&home.plugins_dir(), &mut problems) {
         match load_plugin(home, &folder) {
             Ok(plugin) => plugins.push(plugin),

@@ -179,7 +179,8 @@ impl SecretStore {
 
     /// Records that a command gets these secrets now. Only the list of secrets shows it: a failure changes nothing else.
     pub fn record_use<'n>(&self, names: impl Iterator<Item = &'n str>) {
-        let (mut uses, now) = (self.read_uses(), unix_time_ms());
+        let mut uses = self.read_uses();
+        let now = unix_time_ms();
         let mut is_changed = false;
         for name in names {
             let last = uses.entry(name.to_owned()).or_default();

@@ -83,7 +83,8 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
     fn damaged(&self, why: String) -> HomeError {
         let previous = self.previous_path();
         let mend = if is_readable_state::<T>(&previous) {
-            let (from, to) = (previous.display(), self.path.display());
+            let from = previous.display();
+            let to = self.path.display();
             format!("The version before it is whole. To use that: mv '{from}' '{to}'")
         } else {
             "Move it aside, or restore it from a backup".to_owned()

@@ -230,7 +230,9 @@ mod tests {
             folder: folder.path().to_owned(),
         };
         let id = |text: &str| ConversationId::parse(text).expect("an id");
-        let (one, two, long) = (id("talk/1"), id("talk/2"), id(&"x".repeat(256)));
+        let one = id("talk/1");
+        let two = id("talk/2");
+        let long = id(&"x".repeat(256));
         assert_eq!(supervision.stop_reason(&one), None);
         for conversation in [&one, &long] {
             supervision

@@ -107,7 +107,8 @@ impl BackendTokens {
         for name in ALL.into_iter().filter(|name| *name != TokenName::Admin) {
             self.move_token_from(&before, name)?;
             if before.path(name).is_file() && name != TokenName::Device {
-                let (unused, used) = (before.path(name), self.path(name));
+                let unused = before.path(name);
+                let used = self.path(name);
                 tracing::warn!(unused = %unused.display(), used = %used.display(), "a token is not used, because there is one already");
             }
         }
@@ -119,7 +120,8 @@ impl BackendTokens {
     /// # Errors
     /// [`HomeError::Unwritable`].
     pub fn move_token_from(&self, other: &Self, name: TokenName) -> Result<(), HomeError> {
-        let (from, to) = (other.path(name), self.path(name));
+        let from = other.path(name);
+        let to = self.path(name);
         if !from.is_file() || to.exists() {
             return Ok(());
         }

@@ -146,7 +146,8 @@ impl McpServer {
         let output = token.is_some().then_some(sender);
         let mut calling = std::pin::pin!(self.link.call_tool(call, output));
         let mut asking = std::pin::pin!(self.pass_on_questions(call, &context.peer));
-        let (mut sent, mut is_cancelled) = (0.0, false);
+        let mut sent = 0.0;
+        let mut is_cancelled = false;
         loop {
             tokio::select! {
                 biased;

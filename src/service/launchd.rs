@@ -18,7 +18,8 @@ pub(super) fn render_agent(service: &ServiceDefinition) -> String {
     }
     let mut variables = String::new();
     for (name, value) in &service.variables {
-        let (name, value) = (escape_xml(name), escape_xml(value));
+        let name = escape_xml(name);
+        let value = escape_xml(value);
         let _ = write!(variables, "<key>{name}</key><string>{value}</string>");
     }
     // Background shells live through a crash of the runner: AbandonProcessGroup. launchd cannot keep an exit code

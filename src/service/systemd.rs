@@ -103,7 +103,8 @@ pub(super) fn action_commands(
 }
 
 pub(super) fn log_command(service: &ServiceDefinition, lines: usize, follow: bool) -> Vec<String> {
-    let (unit, lines) = (unit_name(service), lines.to_string());
+    let unit = unit_name(service);
+    let lines = lines.to_string();
     let mut words = to_words(&["journalctl", "--user", "--unit", &unit, "--lines", &lines]);
     words.extend(to_words(if follow {
         &["--follow"]

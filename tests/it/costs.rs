@@ -60,7 +60,8 @@ impl TrafficMeter {
         serving.spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((near, _)) = listener.accept().await {
-                let (upstream, counts) = (upstream.clone(), Arc::clone(&counting));
+                let upstream = upstream.clone();
+                let counts = Arc::clone(&counting);
                 open.spawn(async move {
                     let Ok(far) = TcpStream::connect(upstream).await else {
                         return;

@@ -95,7 +95,8 @@ fn the_page_of_the_configuration_is_what_init_writes() {
     let has_default =
         |key: &str| KeyDescription::find_key(key).is_ok_and(|key| key.default.is_some());
     let file = render_default_config(&KnownSettings::default());
-    let (mut page, mut table) = (String::new(), "");
+    let mut page = String::new();
+    let mut table = "";
     let mut comments: Vec<&str> = Vec::new();
     for line in file.lines().skip_while(|line| !line.is_empty()) {
         if let Some(comment) = line.strip_prefix("# ") {

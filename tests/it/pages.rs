@@ -47,10 +47,8 @@ fn tests_of(folder: &Path, found: &mut BTreeSet<String>) {
 #[test]
 fn the_page_of_tools_is_what_the_program_writes() {
     let whole = whole_switched_on();
-    let (written, page) = (
-        read_page("tools.md"),
-        punie_tool::render_catalog_markdown(whole.registry.device_specs()),
-    );
+    let written = read_page("tools.md");
+    let page = punie_tool::render_catalog_markdown(whole.registry.device_specs());
     let differs = written
         .lines()
         .zip(page.lines())
@@ -102,7 +100,8 @@ fn what_the_page_of_capabilities_claims_is_shown_by_tests_that_are_there() {
 
 #[test]
 fn every_promise_of_the_page_has_tests_that_are_there() {
-    let (tests, text) = (all_tests(), read_page("contributing/promises.md"));
+    let tests = all_tests();
+    let text = read_page("contributing/promises.md");
     let rows = text.lines().filter(|line| line.starts_with("| "));
     let rows: Vec<&str> = rows.filter(|row| !row.starts_with("| promise |")).collect();
     assert!(rows.len() > 70, "{rows:?}");
@@ -250,10 +249,8 @@ fn every_variable_of_the_readme_and_the_configuration_is_known_to_the_program() 
     let readme = repository_file("README.md");
     let named = variables_in(&[readme, read_page("configuration.md")].concat());
     assert!(named.len() >= 5, "{named:?}");
-    let (home, work) = (
-        tempfile::tempdir().expect("a folder"),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let home = tempfile::tempdir().expect("a folder");
+    let work = tempfile::tempdir().expect("a folder");
     let home_text = home.path().to_str().expect("a plain path");
     let file = home.path().join("config.toml");
     fs::write(&file, "").expect("written");

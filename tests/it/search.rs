@@ -27,7 +27,8 @@ fn what_cannot_be_opened_is_counted() {
     let mode = |path: &std::path::Path, mode: u32| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
     };
-    let (program, home) = (base.path().join("program"), base.path().join("home"));
+    let program = base.path().join("program");
+    let home = base.path().join("home");
     copy_program(std::path::Path::new(PROGRAM), &program);
     fs::create_dir(&home).expect("a home");
     mode(base.path(), 0o755);
@@ -64,7 +65,8 @@ fn a_wide_tree_costs_little_memory() {
     use std::io::Read;
     use std::process::{Command, Stdio};
     let folder = || tempfile::tempdir().expect("a folder");
-    let (tree, home) = (folder(), folder());
+    let tree = folder();
+    let home = folder();
     let wide = tree.path().join("wide");
     fs::create_dir(&wide).expect("a folder");
     for i in 0..50_000 {

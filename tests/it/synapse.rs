@@ -93,7 +93,8 @@ async fn a_worker_on_node_holds_its_conversation_over_connections_that_drop() {
         .expect("opened");
     std::io::Write::write_all(&mut token, TOKEN.as_bytes()).expect("written");
 
-    let (out, err) = (dir.path().join("worker.out"), dir.path().join("worker.err"));
+    let out = dir.path().join("worker.out");
+    let err = dir.path().join("worker.err");
     let mut worker = Command::new("node")
         .arg(find_script)
         .arg(&workspace)

@@ -170,17 +170,17 @@ impl SyncFront {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let upstream = upstream.trim_start_matches("http://").to_owned();
         let [sockets, polls, lies] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
-        let (seen, asked, told) = (Arc::clone(&sockets), Arc::clone(&polls), Arc::clone(&lies));
+        let seen = Arc::clone(&sockets);
+        let asked = Arc::clone(&polls);
+        let told = Arc::clone(&lies);
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((near, _)) = listener.accept().await {
-                let (upstream, seen, asked, told) = (
-                    upstream.clone(),
-                    Arc::clone(&seen),
-                    Arc::clone(&asked),
-                    Arc::clone(&told),
-                );
+                let upstream = upstream.clone();
+                let seen = Arc::clone(&seen);
+                let asked = Arc::clone(&asked);
+                let told = Arc::clone(&told);
                 open.spawn(async move {
                     let mut head = [0; 13];
                     let known = near.peek(&mut head).await.unwrap_or(0);

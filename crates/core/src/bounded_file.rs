@@ -98,7 +98,8 @@ mod tests {
     #[test]
     fn a_pipe_is_refused_and_nothing_waits_for_its_other_end() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (pipe, link) = (folder.path().join("pipe"), folder.path().join("link"));
+        let pipe = folder.path().join("pipe");
+        let link = folder.path().join("link");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
         std::os::unix::fs::symlink(&pipe, &link).expect("a link");
         for path in [&pipe, &link] {
@@ -116,7 +117,8 @@ mod tests {
     #[test]
     fn a_file_is_read_up_to_the_limit_and_by_a_link_if_that_is_wanted() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        let file = folder.path().join("file");
+        let link = folder.path().join("link");
         replace_file(&file, b"1234", Readers::OwnerOnly).expect("written");
         std::os::unix::fs::symlink("file", &link).expect("a link");
         let read = |path: &Path, links, most| read_regular_file(path, links, most);

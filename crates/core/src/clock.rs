@@ -162,8 +162,10 @@ mod tests {
 
     /// A clock whose time of day and time since boot the test sets, in days.
     fn stepped_clock() -> (Arc<AtomicI64>, Arc<AtomicI64>, Clock) {
-        let (day, boot) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
-        let (shown, passed) = (Arc::clone(&day), Arc::clone(&boot));
+        let day = Arc::new(AtomicI64::new(0));
+        let boot = Arc::new(AtomicI64::new(0));
+        let shown = Arc::clone(&day);
+        let passed = Arc::clone(&boot);
         let read = |days: &AtomicI64| days.load(Ordering::SeqCst) * DAY;
         let clock = Clock::from_time_fns(move || read(&shown), move || read(&passed));
         (day, boot, clock)

@@ -27,7 +27,8 @@ pub fn hash_content(mut from: impl Read) -> io::Result<[u8; 32]> {
 }
 
 fn copy_pieces(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<([u8; 32], u64)> {
-    let (mut hasher, mut size) = (Sha256::new(), 0);
+    let mut hasher = Sha256::new();
+    let mut size = 0;
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         let n = match from.read(&mut piece) {

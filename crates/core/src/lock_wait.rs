@@ -60,10 +60,8 @@ mod tests {
     fn a_write_waits_until_another_connection_unlocks_the_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.sqlite3");
-        let (holder, waiter) = (
-            Connection::open(&path).expect("opens"),
-            Connection::open(&path).expect("opens"),
-        );
+        let holder = Connection::open(&path).expect("opens");
+        let waiter = Connection::open(&path).expect("opens");
         wait_for_unlock(&waiter, &path).expect("set");
         holder.execute_batch("begin exclusive").expect("locked");
         let (written, result) = mpsc::channel();

@@ -341,7 +341,8 @@ mod tests {
     #[test]
     fn a_writer_is_let_in_when_the_reader_that_took_the_lock_is_done() {
         let database = Database::new();
-        let (reader, writer) = (database.open(), database.open());
+        let reader = database.open();
+        let writer = database.open();
         reader
             .execute_batch("BEGIN; SELECT * FROM t;")
             .expect("a reader");
@@ -357,7 +358,8 @@ mod tests {
     #[test]
     fn no_lock_stays_with_a_connection_that_is_done_before_others() {
         let database = Database::new();
-        let (first, second) = (database.open(), database.open());
+        let first = database.open();
+        let second = database.open();
         first
             .execute_batch("BEGIN; SELECT * FROM t;")
             .expect("a reader");
@@ -380,7 +382,8 @@ mod tests {
     #[test]
     fn a_log_is_shared_by_connections_and_let_go_at_the_end() {
         let database = Database::new();
-        let (first, second) = (database.open(), database.open());
+        let first = database.open();
+        let second = database.open();
         first
             .execute_batch("PRAGMA journal_mode = WAL; INSERT INTO t VALUES (2);")
             .expect("a log");

@@ -100,7 +100,8 @@ impl ConnectionList {
                 );
             });
         }
-        let (id, closing) = (open.next_id, CancellationToken::new());
+        let id = open.next_id;
+        let closing = CancellationToken::new();
         open.next_id += 1;
         let closed = closing.clone().cancelled_owned();
         let phase = ConnectionPhase::Silent(Instant::now());

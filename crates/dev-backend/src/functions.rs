@@ -128,7 +128,9 @@ impl FunctionEntry {
     }
 
     fn kind_mismatch(&self, kind: CallKind) -> FunctionFailure {
-        let (path, asked, own) = (self.path, kind.text(), self.call_kind().text());
+        let path = self.path;
+        let asked = kind.text();
+        let own = self.call_kind().text();
         FunctionFailure::Refused(format!(
             "Trying to execute {path} as {asked}, but it is defined as {own}."
         ))

@@ -74,7 +74,8 @@ pub(super) async fn run_periodically(backend: Arc<BackendState>) {
 pub(super) async fn run_full_pass(backend: &Arc<BackendState>) -> FunctionResult<usize> {
     let mut done = 0;
     loop {
-        let (now_ms, on_writer) = (backend.clock.now_ms(), Arc::clone(backend));
+        let now_ms = backend.clock.now_ms();
+        let on_writer = Arc::clone(backend);
         let batch = backend
             .store
             .run_write(move |db| -> FunctionResult<usize> {

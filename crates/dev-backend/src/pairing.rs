@@ -133,7 +133,8 @@ pub(super) struct RenewedPairing {
 
 impl RenewPairing {
     fn requested_terms(&self) -> FunctionResult<PairingTerms> {
-        let (usual, largest) = (PairingTerms::default(), PairingTerms::LARGEST);
+        let usual = PairingTerms::default();
+        let largest = PairingTerms::LARGEST;
         Ok(PairingTerms {
             uses: whole_within("uses", self.uses, usual.uses, largest.uses)?,
             minutes: whole_within("minutes", self.minutes, usual.minutes, largest.minutes)?,

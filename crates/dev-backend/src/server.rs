@@ -203,7 +203,8 @@ impl DevBackend {
         name: &str,
         may: CallerPermission,
     ) -> Result<String, DevBackendError> {
-        let (name, now_ms) = (name.to_owned(), self.backend.clock.now_ms());
+        let name = name.to_owned();
+        let now_ms = self.backend.clock.now_ms();
         let backend = Arc::clone(&self.backend);
         let minted = self.backend.store.run_write_blocking(move |db| {
             let minted = operator::mint_token(db, &name, may, now_ms);

@@ -120,10 +120,8 @@ impl BackendStore {
         let mut writer = connect_database(path)?;
         schema_migrations().to_latest(&mut writer)?;
         lock_wait::end_opening(&writer)?;
-        let (readers, long_readers) = (
-            ReaderPool::open(path, READERS)?,
-            ReaderPool::open(path, LONG_READERS)?,
-        );
+        let readers = ReaderPool::open(path, READERS)?;
+        let long_readers = ReaderPool::open(path, LONG_READERS)?;
         let (jobs, queue) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new()
             .name("dev-backend-writer".into())

@@ -99,7 +99,8 @@ mod tests {
     fn nobody_waiting_leaves_nothing_behind() {
         let wakeups = WakeupRegistry::default();
         let device = DeviceId::parse("d").expect("an id");
-        let (first, second) = (wakeups.arm(&device), wakeups.arm(&device));
+        let first = wakeups.arm(&device);
+        let second = wakeups.arm(&device);
         drop(first);
         assert_eq!(wakeups.waiting.lock().len(), 1);
         drop(second);

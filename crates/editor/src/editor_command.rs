@@ -90,7 +90,8 @@ impl EditorCommand {
             ));
         }
         let over = ended.is_some() && since.is_none();
-        let (local, request) = (local.clone(), Arc::clone(&self.request));
+        let local = local.clone();
+        let request = Arc::clone(&self.request);
         let captured =
             run_blocking(move || local.capture_editor_output(&request, &text, over, since)).await?;
         let (exit, elapsed) = ended.unzip();

@@ -113,7 +113,8 @@ impl EditorTerminals {
                 "the folder for scripts has a name that shells read otherwise",
             ));
         }
-        let (folder, text) = (self.0.scripts.clone(), build_bash_script(&request.launch));
+        let folder = self.0.scripts.clone();
+        let text = build_bash_script(&request.launch);
         run_blocking(move || ScriptFile::write_script(&folder, &text))
             .await
             .map_err(EditorCreateError::DoNotRun)?

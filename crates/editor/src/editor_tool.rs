@@ -78,9 +78,12 @@ pub(super) fn editor_tool_entry(
     let check =
         move |arguments: &Map<String, Value>| schema.validate(&Value::Object(arguments.clone()));
     let checked = Arc::new(tool.parameters.clone());
-    let (name, editors) = (tool.name(), editors.clone());
+    let name = tool.name();
+    let editors = editors.clone();
     let run = move |cx: ToolContext, arguments, promised| {
-        let (name, editors, checked) = (name.clone(), editors.clone(), Arc::clone(&checked));
+        let name = name.clone();
+        let editors = editors.clone();
+        let checked = Arc::clone(&checked);
         async move {
             call_editor_tool(
                 &editors,
@@ -169,7 +172,8 @@ async fn await_tool_answer(
 ) -> Result<ToolReply, ToolError> {
     let limit = cx.time_until_deadline(session.settings.tool_timeout);
     let answered = session.client.ext_method(format!("_{}", tool.name), params);
-    let (who, name) = (&session.editor, &tool.name);
+    let who = &session.editor;
+    let name = &tool.name;
     // A read that was cut off changed nothing.
     let doubt = if editor_tool_effect(tool).runs_at_most_once() {
         " It may have had its effect all the same."

@@ -212,7 +212,8 @@ pub(super) async fn load_editor_file(
 ) -> Result<LoadedFile, ToolError> {
     let why = match look_up_file(local, cx, session, &path, MissingFileHandling::AskEditor).await? {
         EditorFileLookup::Available(file) if file.text.is_some() => {
-            let (unsaved, stamp) = (file.is_unsaved(), file.disk_stamp());
+            let unsaved = file.is_unsaved();
+            let stamp = file.disk_stamp();
             let bytes = file.current_bytes().cloned().unwrap_or_default();
             let encoding = FileEncoding::Utf8.with_bom_of(&bytes);
             return Ok(LoadedFile {

@@ -224,10 +224,8 @@ impl EditorWrite {
         now: &DiskContent,
         as_before: bool,
     ) -> ToolError {
-        let (shown, said) = (
-            self.checked.path.display_text(),
-            failure.describe_cause(self.call.editor_session()),
-        );
+        let shown = self.checked.path.display_text();
+        let said = failure.describe_cause(self.call.editor_session());
         let state = match now {
             _ if as_before => "The file on disk is as it was before.".to_owned(),
             DiskContent::Bytes(now) => format!(

@@ -59,7 +59,8 @@ impl ShownCall {
     /// Returns the content of the question: the diffs of an edit, else all arguments whole, because a yes is
     /// for all of them.
     async fn question_content(&self) -> Vec<ToolCallContent> {
-        let (changes, workspace) = (self.changes.clone(), self.workspace.clone());
+        let changes = self.changes.clone();
+        let workspace = self.workspace.clone();
         let reading = tokio::task::spawn_blocking(move || {
             change_preview::preview_diffs(&changes, workspace.as_ref()?)
         });

@@ -63,7 +63,8 @@ impl PermissionScope {
         call: &CallDescription,
         workspace: Option<&Workspace>,
     ) -> Option<Self> {
-        let (tool, access) = (tool.to_owned(), &call.access);
+        let tool = tool.to_owned();
+        let access = &call.access;
         match call.scope {
             AllowScope::SameCall => None,
             AllowScope::SameFolder => {
@@ -187,7 +188,8 @@ mod tests {
     #[test]
     fn a_yes_covers_files_of_the_folder_that_the_tool_would_write_to() {
         let dir = tempfile::tempdir().expect("a folder");
-        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+        let one = dir.path().join("one");
+        let two = dir.path().join("two");
         for root in [&one, &two] {
             std::fs::DirBuilder::new().create(root).expect("made");
         }

@@ -58,10 +58,8 @@ fn elide_middle(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     let half = most / 2 - 20;
-    let (head, tail) = (
-        text.floor_char_boundary(half),
-        text.ceil_char_boundary(text.len() - half),
-    );
+    let head = text.floor_char_boundary(half);
+    let tail = text.ceil_char_boundary(text.len() - half);
     format!(
         "{} …({} bytes)… {}",
         &text[..head],

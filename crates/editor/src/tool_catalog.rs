@@ -165,7 +165,9 @@ impl ToolCatalog {
         let Some(entries) = answer.get("tools").and_then(Value::as_array) else {
             return Self::from_failure("the answer has no list `tools`");
         };
-        let (mut catalog, mut bytes, mut left_out) = (Self::default(), 0, 0);
+        let mut catalog = Self::default();
+        let mut bytes = 0;
+        let mut left_out = 0;
         let mut names = HashSet::new();
         for (at, entry) in entries.iter().enumerate() {
             if catalog.tools.len() == MOST_TOOLS || catalog.problems.len() == MOST_PROBLEMS {

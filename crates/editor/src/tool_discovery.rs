@@ -56,7 +56,8 @@ impl EditorTier {
 impl EditorService {
     /// Returns the services that the editor declared and the owner's settings allow.
     pub fn served_by(session: &EditorSession) -> Vec<Self> {
-        let (fs, files) = (&session.capabilities.fs, session.settings.files);
+        let fs = &session.capabilities.fs;
+        let files = session.settings.files;
         let served = [
             (files && fs.read_text_file, Self::ReadsFiles),
             (
@@ -104,7 +105,9 @@ pub async fn discover_editor_tools(
     editors: &AttachedEditors,
 ) -> EditorToolDiscovery {
     let catalog = session.tool_catalog().await;
-    let (mut known, mut own, mut guests) = (Vec::new(), Vec::new(), Vec::new());
+    let mut known = Vec::new();
+    let mut own = Vec::new();
+    let mut guests = Vec::new();
     let mut problems = catalog.problems().to_vec();
     for tool in catalog.descriptors() {
         let name = tool.name();

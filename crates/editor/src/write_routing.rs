@@ -207,7 +207,8 @@ fn build_content(file: &EditorFile, request: &WriteTextFile) -> (Vec<u8>, Vec<St
 }
 
 fn apply_splices(old: &[u8], splices: &[ByteSplice]) -> Vec<u8> {
-    let (mut new, mut at) = (Vec::with_capacity(old.len()), 0);
+    let mut new = Vec::with_capacity(old.len());
+    let mut at = 0;
     for splice in splices {
         new.extend_from_slice(&old[at..splice.range.start]);
         new.extend_from_slice(&splice.with);

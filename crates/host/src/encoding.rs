@@ -37,7 +37,8 @@ pub struct UnencodableChar {
 
 impl fmt::Display for UnencodableChar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (shown, code) = (self.character, u32::from(self.character));
+        let shown = self.character;
+        let code = u32::from(self.character);
         write!(
             f,
             "{} has no {shown:?} (U+{code:04X})",
@@ -147,7 +148,8 @@ impl FileEncoding {
         if std::str::from_utf8(bytes).is_ok() {
             return Self::Utf8;
         }
-        let (mut right, mut wrong) = (0, 0);
+        let mut right = 0;
+        let mut wrong = 0;
         let mut at = 0;
         for chunk in bytes.utf8_chunks() {
             right += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
@@ -217,7 +219,8 @@ impl FileEncoding {
         };
         let mut decoder = codec.new_decoder_without_bom_handling();
         let mut text = String::with_capacity(bytes.len() + bytes.len() / 2 + 16);
-        let (mut at, mut lossy) = (0, 0);
+        let mut at = 0;
+        let mut lossy = 0;
         loop {
             let (result, read) =
                 decoder.decode_to_string_without_replacement(&bytes[at..], &mut text, true);

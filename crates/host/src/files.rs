@@ -137,7 +137,8 @@ impl LineEndings {
 
     /// Detects the line endings of these bytes.
     pub fn detect(bytes: &[u8]) -> Self {
-        let (mut lf, mut crlf) = (false, false);
+        let mut lf = false;
+        let mut crlf = false;
         for at in memchr::memchr_iter(b'\n', bytes) {
             if at > 0 && bytes[at - 1] == b'\r' {
                 crlf = true;

@@ -138,7 +138,8 @@ fn work_tree_of(repository: &Path) -> Option<PathBuf> {
 
 /// Finds `core.worktree` in the text of a configuration.
 fn find_work_tree(text: &str) -> Option<String> {
-    let (mut in_core, mut found) = (false, None);
+    let mut in_core = false;
+    let mut found = None;
     for line in text.lines().map(str::trim) {
         if line.starts_with('[') {
             in_core = line.eq_ignore_ascii_case("[core]");
@@ -257,7 +258,8 @@ mod tests {
     #[test]
     fn a_link_that_the_repository_does_not_return_is_none() {
         let (_folder, top) = repositories();
-        let (tree, own) = (top.join("forged"), top.join("forged/own"));
+        let tree = top.join("forged");
+        let own = top.join("forged/own");
         fs::create_dir_all(&own).expect("made");
         let [main, lib] = ["main/.git", "lib/.git"].map(|git| top.join(git).display().to_string());
         let back = tree.join(".git").display().to_string();

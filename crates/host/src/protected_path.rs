@@ -277,10 +277,8 @@ pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
 /// count: git changes it at each step.
 pub(crate) fn may_concern(path: &Path) -> bool {
     let mut names = path.iter().rev().map(fold_name);
-    let (last, parent) = (
-        names.next().unwrap_or_default(),
-        names.next().unwrap_or_default(),
-    );
+    let last = names.next().unwrap_or_default();
+    let parent = names.next().unwrap_or_default();
     let is_end = |rule: &str, name: &str| rule.rsplit('/').next() == Some(name);
     let mut git = GIT_PATHS.iter().filter(|(rule, _)| *rule != REBASE_TODO);
     ["head", ".git"].contains(&last.as_str())

@@ -101,7 +101,8 @@ impl PolicyRules {
         })?;
         let mut rules: Vec<PolicyRule> = Vec::new();
         let mut names = HashSet::new();
-        let (mut line, mut counted) = (1, 0);
+        let mut line = 1;
+        let mut counted = 0;
         for written in written.rule {
             // They come as they stand in the text, so each line break is counted once.
             let begin = written.span().start.min(text.len());
@@ -118,7 +119,8 @@ impl PolicyRules {
                     "two rules are called {name:?}; grants name a rule, so give one another name"
                 )));
             }
-            let (matches, no_match) = (written.matches.clone(), written.no_match.clone());
+            let matches = written.matches.clone();
+            let no_match = written.no_match.clone();
             let rule = build_rule(written, line, is_tool)
                 .and_then(|rule| {
                     rule_examples::check_examples(&rule, &matches, &no_match).map(|()| rule)

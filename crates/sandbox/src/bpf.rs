@@ -78,7 +78,8 @@ pub(super) fn compile_filter(calls: &BTreeMap<u32, SyscallAction>) -> Option<Vec
 fn compile_ranges(ranges: &[(u32, &SyscallAction)]) -> Vec<Instruction> {
     let [(_, verdict)] = ranges else {
         let (lower, upper) = ranges.split_at(ranges.len() / 2);
-        let (from, (lower, upper)) = (upper[0].0, (compile_ranges(lower), compile_ranges(upper)));
+        let from = upper[0].0;
+        let (lower, upper) = (compile_ranges(lower), compile_ranges(upper));
         // A conditional jump reaches at most 255 instructions.
         let mut all = match u8::try_from(lower.len()) {
             Ok(far) => vec![bpf_jump(IF_AT_LEAST, from, far, 0)],
@@ -177,7 +178,8 @@ pub(super) mod tests {
 
     /// Interprets a filter as the kernel does; returns its action and the number of steps.
     pub fn run(program: &[Instruction], number: u32, args: [u64; 6]) -> (u32, usize) {
-        let (mut at, mut held) = (0, 0_u32);
+        let mut at = 0;
+        let mut held = 0_u32;
         for steps in 1..=program.len() {
             let Instruction { code, jt, jf, k } = program[at];
             at += 1;

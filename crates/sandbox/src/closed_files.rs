@@ -189,7 +189,9 @@ impl Search {
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
-            let (path, mode, is_own) = (entry.path(), metadata.mode(), metadata.uid() == self.user);
+            let path = entry.path();
+            let mode = metadata.mode();
+            let is_own = metadata.uid() == self.user;
             if metadata.is_file() {
                 let is_unreadable = is_closed || mode & OTHERS_READ == 0;
                 if is_own && is_unreadable && mode & EXECUTE == 0 {
@@ -256,10 +258,8 @@ mod tests {
         for folder in ["shut", "a/b/shut"] {
             fs::set_permissions(top.join(folder), fs::Permissions::from_mode(0o700)).expect("set");
         }
-        let (files, user) = (
-            SystemFiles(Mutex::new(None)),
-            rustix::process::geteuid().as_raw(),
-        );
+        let files = SystemFiles(Mutex::new(None));
+        let user = rustix::process::geteuid().as_raw();
         let tops = [(top.to_str().expect("text"), 3)];
         let found = || names(&top, &files.find(&tops, user));
         let expected = [

@@ -55,7 +55,8 @@ pub fn remove_copied_settings(
 
 /// Returns the git configurations in the layers that have an address with a user.
 fn repositories_in_layers(cache_layers: &Path) -> Vec<PathBuf> {
-    let (mut found, mut listed) = (Vec::new(), BTreeSet::new());
+    let mut found = Vec::new();
+    let mut listed = BTreeSet::new();
     let remotes = SETTINGS
         .iter()
         .filter(|(_, filter)| *filter == SettingsFilter::Remotes);
@@ -85,7 +86,8 @@ mod tests {
     #[test]
     fn copies_are_removed_once_and_what_holds_no_credential_stays() {
         let place = tempfile::tempdir().expect("a folder");
-        let (home, layers) = (place.path().join("home"), place.path().join("caches"));
+        let home = place.path().join("home");
+        let layers = place.path().join("caches");
         let write = |path: PathBuf, text: &str| {
             fs::create_dir_all(path.parent().expect("one")).expect("made");
             fs::write(&path, text).expect("written");

@@ -42,10 +42,8 @@ pub struct IdMaps {
 impl IdMaps {
     /// Maps the current user and group to themselves.
     pub fn from_current_user() -> Self {
-        let (user, group) = (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
+        let user = rustix::process::geteuid().as_raw();
+        let group = rustix::process::getegid().as_raw();
         Self {
             user: format!("{user} {user} 1"),
             group: format!("{group} {group} 1"),

@@ -165,7 +165,9 @@ fn filter_sections(
     is_listed: impl Fn(&str) -> bool,
     is_shown_entry: impl Fn(&str, &str) -> bool,
 ) -> String {
-    let (mut copy, mut section, mut is_shown) = (String::new(), String::new(), false);
+    let mut copy = String::new();
+    let mut section = String::new();
+    let mut is_shown = false;
     let mut lines = text.lines();
     while let Some(first) = lines.next() {
         // A value goes on in the next line after a backslash.
@@ -205,7 +207,8 @@ fn filter_sections(
 /// Returns whether commands see an entry of a section that is listed.
 fn is_shown_entry(section: &str, entry: &str) -> bool {
     let (key, value) = entry.split_once('=').unwrap_or((entry, ""));
-    let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
+    let key = key.trim().to_ascii_lowercase();
+    let value = value.trim();
     let may_be_secret = names_secret(&key)
         || has_address_with_user(value)
         || value.to_ascii_lowercase().contains("authorization");

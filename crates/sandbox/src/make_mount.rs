@@ -161,7 +161,8 @@ fn bind(from: &CStr, to: &CStr, access: BindAccess) -> io::Result<()> {
 }
 
 fn move_mount(from: &CStr, to: &CStr, read_only: bool) -> io::Result<()> {
-    let (mount, place) = (open_without_links(from)?, open_without_links(to)?);
+    let mount = open_without_links(from)?;
+    let place = open_without_links(to)?;
     if read_only {
         set_attributes(mount.as_raw_fd(), false, libc::MOUNT_ATTR_RDONLY, 0, 0)?;
     }

@@ -122,7 +122,8 @@ pub(super) fn hidden_program_hint(rules: &SandboxRules, name: &str) -> Option<St
     if leads_to_service(Some(home), &target) {
         return Some(service_hint(&target));
     }
-    let (link, target) = (link.display(), target.display().to_string());
+    let link = link.display();
+    let target = target.display().to_string();
     Some(format!(
         "{link} is a link to {target}, in a part of the home that commands do not see. The owner can show it: read = \
          [{target:?}] under [sandbox] in config.toml. It takes effect at once."

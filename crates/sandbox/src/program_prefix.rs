@@ -66,7 +66,8 @@ fn installation_folders(file: &Path, home: &Path) -> Vec<PathBuf> {
         path.parent()
             .is_some_and(|folder| folder.ends_with("node_modules"))
     });
-    let (folder, prefix) = (above.next(), above.next());
+    let folder = above.next();
+    let prefix = above.next();
     match (package, folder, prefix) {
         (Some(package), ..) => vec![package.to_owned()],
         (None, Some(folder), Some(prefix)) if folder.ends_with("bin") && prefix != home => {

@@ -198,11 +198,10 @@ mod tests {
                 .find(text)
                 .unwrap_or_else(|| panic!("{text} is not in {profile}"))
         };
-        let (all, granted) = (at("(deny file-write*)"), at(value(&words, "/Users/a/more")));
-        let (kept, stays) = (
-            at(value(&words, "/Users/a/more/.git/config")),
-            at(value(&words, "/Users/a/more/.git")),
-        );
+        let all = at("(deny file-write*)");
+        let granted = at(value(&words, "/Users/a/more"));
+        let kept = at(value(&words, "/Users/a/more/.git/config"));
+        let stays = at(value(&words, "/Users/a/more/.git"));
         assert!(all < granted && granted < kept && granted < stays);
         assert!(
             profile.contains("(deny file-write* (subpath (param \"KEEP_0\")))"),

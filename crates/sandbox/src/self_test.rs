@@ -89,10 +89,8 @@ mod outside {
             fs::write(folder.join("rc"), UNTOUCHED_TEXT)?;
             fs::write(folder.join("hidden"), SECRET)?;
             let _ = fs::remove_file(folder.join("made"));
-            let (tcp, udp) = (
-                TcpListener::bind("127.0.0.1:0")?,
-                UdpSocket::bind("127.0.0.1:0")?,
-            );
+            let tcp = TcpListener::bind("127.0.0.1:0")?;
+            let udp = UdpSocket::bind("127.0.0.1:0")?;
             tcp.set_nonblocking(true)?;
             udp.set_nonblocking(true)?;
             Ok(Self {
@@ -242,7 +240,9 @@ mod tests {
         let inside = folder.path().join("inside");
         let targets = SelfTestTargets::create(folder.path(), &inside).expect("targets");
         let arguments = targets.script_arguments().expect("arguments");
-        let (tcp, udp, name) = (&arguments[1], &arguments[2], &arguments[4]);
+        let tcp = &arguments[1];
+        let udp = &arguments[2];
+        let name = &arguments[4];
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let open: Vec<_> = lines
             .iter()

@@ -57,7 +57,8 @@ pub(super) fn settings_files(
 ) -> Vec<SettingsFile> {
     // Not one to which a link leads that a command may have made.
     let read = |path: &Path| read_settings(&trusted.resolve_trusted(path)?);
-    let (mut files, mut bytes_left) = (Vec::new(), MAX_ALL_BYTES);
+    let mut files = Vec::new();
+    let mut bytes_left = MAX_ALL_BYTES;
     let mut add = |path: PathBuf, whole: Option<String>, filter: SettingsFilter| {
         let mut text = filter.apply(whole.as_deref().unwrap_or_default());
         let is_in_cache = filter == SettingsFilter::Remotes;

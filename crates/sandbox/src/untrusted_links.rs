@@ -59,7 +59,9 @@ impl WritableFolders {
                 .map(OsStr::to_owned)
                 .collect::<Vec<OsString>>()
         };
-        let (mut here, mut left, mut links) = (PathBuf::new(), parts(path), Vec::new());
+        let mut here = PathBuf::new();
+        let mut left = parts(path);
+        let mut links = Vec::new();
         while let Some(part) = left.pop() {
             if part == ".." {
                 here.pop();

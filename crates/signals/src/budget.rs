@@ -62,7 +62,8 @@ impl Budget {
 
     /// Returns a function that a SQLite progress handler can call: true ends the statement.
     pub fn interrupt_check(&self) -> impl Fn() -> bool + Send + 'static {
-        let (deadline, cancelled) = (self.deadline, Arc::clone(&self.cancelled));
+        let deadline = self.deadline;
+        let cancelled = Arc::clone(&self.cancelled);
         move || cancelled.load(Ordering::Relaxed) || Instant::now() >= deadline
     }
 }

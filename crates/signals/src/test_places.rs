@@ -41,7 +41,8 @@ pub(crate) struct TestPlaces {
 impl TestPlaces {
     pub fn new(system: System) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let (home, scratch) = (folder.path().join("home"), folder.path().join("scratch"));
+        let home = folder.path().join("home");
+        let scratch = folder.path().join("scratch");
         for made in [&home, &scratch] {
             fs::create_dir(made).expect("a folder");
         }

@@ -87,7 +87,8 @@ fn say_skipped(package: &str) {
 
 fn collect(home: &Path, source: &str) -> SourceReport {
     let scratch = tempfile::tempdir().expect("a folder");
-    let (home, now) = (home.to_owned(), SystemTime::now());
+    let home = home.to_owned();
+    let now = SystemTime::now();
     let places = SignalPlaces::below(System::Linux, home, scratch.path().to_owned(), now);
     let begin = || Budget::begin(Duration::from_mins(10), 1_000_000, Arc::default());
     let mut reports = collect_category(Category::BrowsingBookmarks, &places, begin);

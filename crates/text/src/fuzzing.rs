@@ -11,8 +11,10 @@ pub fn hygiene(data: &[u8]) {
         return;
     };
     let clean = |size: usize| {
-        let (mut decoder, mut command) = (Utf8Decoder::default(), TerminalTextCleaner::default());
-        let (mut text, mut out) = (String::new(), String::new());
+        let mut decoder = Utf8Decoder::default();
+        let mut command = TerminalTextCleaner::default();
+        let mut text = String::new();
+        let mut out = String::new();
         for chunk in bytes.chunks(size) {
             decoder.push(chunk, &mut text);
             command.push(&text, &mut out);

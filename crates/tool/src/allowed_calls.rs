@@ -41,7 +41,8 @@ mod tests {
     #[test]
     fn a_task_is_known_by_the_call_that_made_it() {
         let allowed = AllowedCalls::default();
-        let (made, other) = (RequestId::new(), RequestId::new());
+        let made = RequestId::new();
+        let other = RequestId::new();
         allowed.record(&made);
         let task = |id: &RequestId| RequestId::parse(format!("{id}-task")).expect("an id");
         assert!(allowed.has_made_task(&task(&made)));

@@ -35,7 +35,8 @@ impl ArgumentSchema {
     /// # Errors
     /// It is not usable.
     pub fn new(schema: &Value) -> Result<Self, String> {
-        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+        let mut schemas = Schemas::new();
+        let mut compiler = Compiler::new();
         compiler.use_loader(Box::new(RefusingLoader));
         let no_schema =
             |cause: CompileError| format!("`parameters` is no usable JSON schema: {cause:#}");

@@ -27,7 +27,8 @@ pub(super) fn decode_arguments<T: DeserializeOwned>(
 ) -> Result<T, ToolError> {
     let map = canonical_arguments(spec, parse_object(spec, text)?)?;
     serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
-        let (path, cause) = (error.path().to_string(), error.inner());
+        let path = error.path().to_string();
+        let cause = error.inner();
         invalid_args_error(
             spec,
             &if path == "." {

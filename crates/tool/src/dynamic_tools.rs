@@ -66,10 +66,8 @@ impl DynamicTools {
         };
         state.rebuild_by_name();
         for entry in party {
-            let (name, origin) = (
-                entry.tool_spec().name.to_string(),
-                entry.tool_spec().origin.to_string(),
-            );
+            let name = entry.tool_spec().name.to_string();
+            let origin = entry.tool_spec().origin.to_string();
             if !state.by_name.contains_key(&name) && state.departed.len() < MOST_DEPARTED {
                 state.departed.insert(name, origin);
             }
@@ -104,7 +102,8 @@ impl DynamicToolState {
     /// Rebuilds the map by name; earlier groups come first.
     fn rebuild_by_name(&mut self) {
         let mut named: BTreeMap<&str, Vec<Arc<ToolEntry>>> = BTreeMap::new();
-        let (mut count, mut bytes) = (0, 0);
+        let mut count = 0;
+        let mut bytes = 0;
         for entry in self.groups.values().flatten() {
             let size = entry.tool_spec().catalog_body().to_string().len();
             let is_new = !named.contains_key(&*entry.tool_spec().name);

@@ -73,14 +73,16 @@ impl<'de> Visitor<'de> for StrictValue {
         Ok(Value::String(v))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let (mut items, within) = (Vec::new(), self.one_deeper()?);
+        let mut items = Vec::new();
+        let within = self.one_deeper()?;
         while let Some(item) = seq.next_element_seed(within)? {
             items.push(item);
         }
         Ok(Value::Array(items))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let (mut map, within) = (Map::new(), self.one_deeper()?);
+        let mut map = Map::new();
+        let within = self.one_deeper()?;
         while let Some(key) = access.next_key::<String>()? {
             if map.contains_key(&key) {
                 return Err(de::Error::custom(format_args!(

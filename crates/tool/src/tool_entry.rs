@@ -157,7 +157,8 @@ impl ToolEntry {
         let decode = move |spec: &ToolSpec, text: &str| {
             let arguments = decode::parse_object(spec, text)?;
             check(&arguments).map_err(|cause| schema_words::invalid_args_error(spec, &cause))?;
-            let (run, effect) = (Arc::clone(&run), spec.effect);
+            let run = Arc::clone(&run);
+            let effect = spec.effect;
             let run: Run =
                 Box::new(move |cx| Box::pin(async move { run(cx, arguments, effect).await }));
             Ok(ReadyCall {
@@ -316,7 +317,8 @@ impl ReadyCall {
         let starts = self.access.command.is_some() || self.access.starts_programs;
         let is_wanted = starts && self.effect == ToolEffect::Executes;
         let keeping = self.keeping.clone().filter(|_| is_wanted);
-        let (request, access) = (request.clone(), self.access.clone());
+        let request = request.clone();
+        let access = self.access.clone();
         async move {
             if let Some(keeping) = keeping {
                 keeping.take_snapshot(&request, &access).await;

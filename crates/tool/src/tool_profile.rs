@@ -23,7 +23,8 @@ const CODING_DOMAINS: &[&str] = &["file", "search", "shell", "terminal", "git", 
 pub fn is_entry_in_profile(entry: &Value, profile: ToolProfile) -> bool {
     let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
     let is_own = entry["origin"] == DEVICE_ORIGIN;
-    let (name, domain) = (text(&entry["name"]), text(&entry["categories"][0]));
+    let name = text(&entry["name"]);
+    let domain = text(&entry["categories"][0]);
     entry["compat"] != true && includes_named(profile, is_own, &name, &domain)
 }
 
@@ -71,7 +72,9 @@ impl ModelFormat {
 
     /// Converts a catalog entry.
     pub fn format_tool(self, entry: &Value) -> Value {
-        let (name, text, schema) = (&entry["name"], &entry["description"], &entry["schema"]);
+        let name = &entry["name"];
+        let text = &entry["description"];
+        let schema = &entry["schema"];
         match self {
             Self::Anthropic => json!({"name": name, "description": text, "input_schema": schema}),
             Self::OpenAi => json!({

@@ -77,7 +77,8 @@ impl BeforeImages for BeforeImageStore {
         access: &'a DeclaredAccess,
     ) -> SnapshotFuture<'a> {
         let snapshots = self.snapshots.clone().filter(|_| !only_reads(access));
-        let (id, tool) = (request.clone(), tool.to_owned());
+        let id = request.clone();
+        let tool = tool.to_owned();
         take_snapshot(snapshots, "there is no snapshot of a call", request, {
             move |snapshots| snapshots.begin_call(&id, &tool)
         })
@@ -85,7 +86,8 @@ impl BeforeImages for BeforeImageStore {
 
     #[cfg(target_os = "linux")]
     fn end_snapshot<'a>(&'a self, request: &'a RequestId) -> SnapshotFuture<'a> {
-        let (snapshots, id) = (self.snapshots.clone(), request.clone());
+        let snapshots = self.snapshots.clone();
+        let id = request.clone();
         take_snapshot(snapshots, "what a call changed is not recorded", request, {
             move |snapshots| snapshots.end_call(&id)
         })
@@ -118,7 +120,9 @@ impl BeforeImages for BeforeImageStore {
         if changes.is_empty() {
             return Box::pin(std::future::ready(remarks));
         }
-        let (store, request, tool) = (self.clone(), request.clone(), tool.to_owned());
+        let store = self.clone();
+        let request = request.clone();
+        let tool = tool.to_owned();
         Box::pin(async move {
             let storing = tokio::task::spawn_blocking(move || {
                 // A folder may have been made anew since.
@@ -230,7 +234,8 @@ impl BeforeImageStore {
         changes: &[CallIntent],
         mut replaced: Option<File>,
     ) -> io::Result<Vec<String>> {
-        let (mut lines, mut remarks) = (Vec::new(), Vec::new());
+        let mut lines = Vec::new();
+        let mut remarks = Vec::new();
         let has_room = self.trash.free_quota(self.bytes_needed(changes), request)?;
         for change in changes {
             lines.extend(self.store_change(change, replaced.take(), has_room, &mut remarks)?);
@@ -239,7 +244,8 @@ impl BeforeImageStore {
         let path = folder.join(format!("{request}.jsonl"));
         let is_new = manifest::read_lines::<ManifestLine>(&path)?.is_empty();
         if is_new {
-            let (request, tool) = (request.clone(), tool.to_owned());
+            let request = request.clone();
+            let tool = tool.to_owned();
             lines.insert(
                 0,
                 ManifestLine::Begun {
@@ -344,7 +350,8 @@ impl BeforeImageStore {
         remarks: &mut Vec<String>,
     ) -> io::Result<FileBefore> {
         let metadata = file.metadata()?;
-        let (size, sha256) = (metadata.len(), known.unwrap_or_default().to_owned());
+        let size = metadata.len();
+        let sha256 = known.unwrap_or_default().to_owned();
         let contents = ContentStore::in_folder(self.trash.home.trash_objects_dir());
         let is_stored = known.is_some() && contents.has_content_of_size(&sha256, size);
         let before = FileBefore {

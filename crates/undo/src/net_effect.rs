@@ -25,7 +25,8 @@ pub(super) fn sum_file_changes(entry: &TrashEntry) -> Vec<NetChange> {
                 after,
                 mode_changes,
             } => {
-                let (before, after) = (before.clone(), after.clone());
+                let before = before.clone();
+                let after = after.clone();
                 add_change(
                     &mut changes,
                     NetChange {

@@ -101,7 +101,8 @@ pub(super) fn contains_all_of(there: &Path, item: &Path) -> bool {
 }
 
 fn has_same_content(there: &Path, item: &Path) -> io::Result<bool> {
-    let (found, kept) = (fs::symlink_metadata(there)?, fs::symlink_metadata(item)?);
+    let found = fs::symlink_metadata(there)?;
+    let kept = fs::symlink_metadata(item)?;
     if found.file_type() != kept.file_type() {
         return Ok(false);
     }

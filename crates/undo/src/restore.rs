@@ -45,7 +45,8 @@ impl Trash {
         }
         // Each folder on the way is opened beneath this one, and no link is followed: what was restored before may be one.
         let folder = Workspace::open_roots(&[to.to_owned()])?;
-        let (mut lines, mut left_out) = (Vec::new(), Vec::new());
+        let mut lines = Vec::new();
+        let mut left_out = Vec::new();
         let contents = ContentStore::in_folder(self.home.trash_objects_dir())
             .with_snapshots(self.home.trash_snapshot_contents_dir());
         for (path, what) in list_stored_paths(entry) {

@@ -25,7 +25,8 @@ pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
 /// Copies what a path names to a name that must be new, with modes and times. Links on the way to the two folders are
 /// followed; nothing at or below the two names is.
 pub(super) fn copy_path(from: &Path, to: &Path) -> io::Result<()> {
-    let ((from, name), (to, new)) = (open_parent(from)?, open_parent(to)?);
+    let (from, name) = open_parent(from)?;
+    let (to, new) = open_parent(to)?;
     copy_entry(&from, name, &to, new)
 }
 

@@ -290,7 +290,8 @@ mod tests {
                 .expect("kept")
                 .0
         };
-        let (old, new) = (keep("old\n"), keep("new\n"));
+        let old = keep("old\n");
+        let new = keep("new\n");
         let names = ["first", "second"];
         let path = |name: &str| {
             workspace

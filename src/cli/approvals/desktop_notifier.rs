@@ -30,7 +30,8 @@ const MAX_CALL_CHARS: usize = 300;
 
 /// Shows the calls that wait until the process stops.
 pub(super) fn notify_beside_runner(home: &Home, stop: &ShutdownSignal) {
-    let (home, stop) = (home.clone(), stop.clone());
+    let home = home.clone();
+    let stop = stop.clone();
     let notifying = move || notify_until_stopped(&home, &stop);
     let thread = thread::Builder::new().name("notifications".to_owned());
     if let Err(error) = thread.spawn(notifying) {

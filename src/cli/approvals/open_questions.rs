@@ -152,7 +152,8 @@ mod tests {
     fn a_request_means_its_newest_question() {
         let question = |id: &str, request: &str| {
             let request = RequestId::parse(request).expect("an id");
-            let (title, arguments) = (String::new(), String::new());
+            let title = String::new();
+            let arguments = String::new();
             OpenQuestion {
                 id: RequestId::parse(id).expect("an id"),
                 asked_at_ms: 0,

@@ -36,7 +36,8 @@ pub(super) fn no_question_text(interrupted: &[InterruptedQuestion]) -> String {
 
 /// Returns everything about a question.
 pub(super) fn question_text(question: &OpenQuestion) -> String {
-    let (id, arguments) = (short_id(question), &question.arguments);
+    let id = short_id(question);
+    let arguments = &question.arguments;
     let row =
         |label: &str, text: &str| format!("{label:<14}{}", console::cell_text(text, usize::MAX));
     let mut lines = vec![row("Request", id), row("Tool", &question.tool)];

@@ -204,7 +204,8 @@ fn stop_bridges(
     command_runtime()?.block_on(async {
         for name in names {
             let lock = wait_for_end(store, name).await?;
-            let (store, ended) = (store.clone(), name.clone());
+            let store = store.clone();
+            let ended = name.clone();
             tokio::task::spawn_blocking(move || end_leftover(&store, &ended, &lock)).await??;
             print_outcome(name, "stopped", &format!("{name} is stopped."), context);
         }
@@ -242,7 +243,8 @@ async fn finish_change(store: &BridgeStore, name: &str) -> anyhow::Result<()> {
     let until = Instant::now() + END_TIMEOUT;
     while store.read_state()?.pending.contains_key(name) {
         if let Some(lock) = store.try_lock(name)? {
-            let (store, name) = (store.clone(), name.to_owned());
+            let store = store.clone();
+            let name = name.to_owned();
             let finishing = tokio::task::spawn_blocking(move || {
                 end_leftover(&store, &name, &lock)?;
                 store.finish_change(&name, &lock)

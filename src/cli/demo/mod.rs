@@ -140,7 +140,8 @@ impl Demonstration<'_> {
     async fn run_demo_steps(&self, runner: &mut DemoRunner) -> anyhow::Result<bool> {
         let begun = Instant::now();
         let mut memory = StepMemory::new(&self.place.path("workspace"));
-        let (mut done, mut expected) = (0, 0);
+        let mut done = 0;
+        let mut expected = 0;
         for step in STEPS {
             if step.needs_confinement && self.level == ConfinementLevel::None {
                 continue;

@@ -165,7 +165,8 @@ pub(super) fn check_plugins(_: &DoctorFacts, home: &Home) -> CheckResult {
 pub(super) fn check_mcp_servers(facts: &DoctorFacts, home: &Home) -> CheckResult {
     let servers = facts.config.mcp_servers.iter();
     let servers: Vec<&McpServer> = servers.filter(|server| server.enabled).collect();
-    let (store, mut missing) = (SecretStore::in_home(home), Vec::new());
+    let store = SecretStore::in_home(home);
+    let mut missing = Vec::new();
     for server in &servers {
         let values = match &server.target {
             McpTarget::Program { env, .. } => env,

@@ -205,7 +205,8 @@ pub(super) fn check_trash(facts: &DoctorFacts, home: &Home) -> CheckResult {
 }
 
 pub(super) fn check_logs(_: &DoctorFacts, home: &Home) -> CheckResult {
-    let (folder, most) = (home.logs_dir(), log_file::MAX_TOTAL_BYTES);
+    let folder = home.logs_dir();
+    let most = log_file::MAX_TOTAL_BYTES;
     let bytes = log_file::measure_folder(&folder).context("the logs cannot be measured")?;
     let text = format!("The logs take {}", format_size(bytes));
     if bytes <= most {

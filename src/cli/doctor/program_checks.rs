@@ -189,7 +189,8 @@ pub(super) fn check_shell(facts: &DoctorFacts) -> CheckResult {
 
 /// Finds the units of this home's service, in the order in which systemd prefers them.
 fn find_service_units(facts: &DoctorFacts) -> Vec<PathBuf> {
-    let (environment, config) = (&facts.environment, &facts.config);
+    let environment = &facts.environment;
+    let config = &facts.config;
     let name = service_name(
         ServiceManager::Systemd,
         &config.canonical_home(),
@@ -283,7 +284,8 @@ mod tests {
 
     #[test]
     fn a_program_of_half_a_year_is_old() {
-        let (program, now) = (Path::new("/bin/one"), SystemTime::now());
+        let program = Path::new("/bin/one");
+        let now = SystemTime::now();
         let aged = |days: u64| describe_age(program, now - Duration::from_hours(24 * days), now);
         assert_eq!(aged(179).mend, None);
         let old = aged(180);

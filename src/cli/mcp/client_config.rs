@@ -148,7 +148,8 @@ fn check_argument(written: &str, expanded: &str) -> Result<(), String> {
 
 /// Replaces `${NAME}`, `${NAME:-default}` and `${env:NAME}`.
 fn expand_variables(text: &str, environment: &ProcessEnvironment) -> Result<String, String> {
-    let (mut expanded, mut rest) = (String::new(), text);
+    let mut expanded = String::new();
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once("${")
         && let Some((inner, after)) = after.split_once('}')
     {

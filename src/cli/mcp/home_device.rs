@@ -189,7 +189,8 @@ impl HomeDevice {
         use_them: impl FnOnce(&SessionFolders) -> anyhow::Result<T> + Send + 'static,
     ) -> Result<T, LinkError> {
         let workspaces = self.connect_to_runner(START_LIMIT).await?.workspaces;
-        let (home, context) = (self.home()?.clone(), self.context.with_flags(|_| ()));
+        let home = self.home()?.clone();
+        let context = self.context.with_flags(|_| ());
         let using = tokio::task::spawn_blocking(move || {
             let mut config = context.config_despite_faults()?;
             config.workspaces = workspaces;
@@ -219,7 +220,8 @@ impl HomeDevice {
                     Err(_elapsed) => return Err(may_have_run(&ask.id, None)),
                 },
             };
-            let (link, backend) = (&connection.link, &connection.backend);
+            let link = &connection.link;
+            let backend = &connection.backend;
             if tried.get_or_insert_with(|| backend.clone()) != backend {
                 // The next runner works for another backend, which does not know the call.
                 return Err(may_have_run(&ask.id, None));

@@ -66,7 +66,8 @@ async fn serve_mcp(args: &McpArgs, context: &CliContext) -> anyhow::Result<()> {
     let stop = ShutdownSignal::new();
     let _signals = process_signals::listen_for_signals(&stop, Duration::ZERO)?;
     let (link, folders) = link_device(context).await?;
-    let (link, profile) = (Arc::new(link), args.profile);
+    let link = Arc::new(link);
+    let profile = args.profile;
     let make_server = move || McpServer::new(link.clone(), profile, folders.clone());
     match args.http {
         Some(port) => serve_over_http(port, context, make_server, &stop.stop_token()).await,

@@ -64,7 +64,8 @@ pub fn run_status(args: &StatusArgs, context: &CliContext) -> anyhow::Result<Exi
 }
 
 fn show_status(args: &StatusArgs, status: &RunnerStatus) {
-    let (width, now_ms) = (console::terminal_width(), Clock::system().now_ms());
+    let width = console::terminal_width();
+    let now_ms = Clock::system().now_ms();
     let mut lines = status_text::summary_lines(status, now_ms, width);
     if args.verbose {
         lines.extend(status_details::detail_lines(status, now_ms, width));

@@ -149,7 +149,8 @@ fn build_status(
     holder: Option<RunnerLockHolder>,
     backend: BackendStatus,
 ) -> anyhow::Result<RunnerStatus> {
-    let (running, pid) = (holder.is_some(), holder.and_then(|holder| holder.pid));
+    let running = holder.is_some();
+    let pid = holder.and_then(|holder| holder.pid);
     let switches = OwnerSwitches::in_home(home);
     let secrets = SecretStore::in_home(home);
     let supervision = SupervisionStore::in_home(home);

@@ -207,7 +207,8 @@ fn describe_work(status: &RunnerStatus) -> String {
             format!(" (oldest {})", display_time::format_coarse(age))
         })
     };
-    let (waiting, outbox) = (&status.waiting, &status.outbox);
+    let waiting = &status.waiting;
+    let outbox = &status.outbox;
     let running = status.in_flight.saturating_sub(waiting.count);
     let cut_off = match status.cut_off {
         0 => String::new(),

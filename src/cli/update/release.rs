@@ -286,7 +286,8 @@ mod tests {
     fn a_list_begins_with_its_version_and_its_date() {
         let read =
             |text: &str| read_list_head(text).map(|head| (head.version.to_string(), head.date));
-        let (version, date) = ("0.2.0".to_owned(), "2026-11-30T12:00:00Z".to_owned());
+        let version = "0.2.0".to_owned();
+        let date = "2026-11-30T12:00:00Z".to_owned();
         let head = format!("# punie-runner {version} {date}");
         assert_eq!(read(&format!("{head}\n11  x\n")), Some((version, date)));
         for text in [

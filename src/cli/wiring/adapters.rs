@@ -40,9 +40,11 @@ pub(super) fn command_judge(
     registry: &Arc<ToolRegistry>,
 ) -> CommandJudge {
     // The registry holds the tools that ask.
-    let (gate, registry) = (Arc::clone(gate), Arc::downgrade(registry));
+    let gate = Arc::clone(gate);
+    let registry = Arc::downgrade(registry);
     Arc::new(move |line| {
-        let (gate, registry) = (Arc::clone(&gate), Weak::clone(&registry));
+        let gate = Arc::clone(&gate);
+        let registry = Weak::clone(&registry);
         Box::pin(async move {
             let unjudged = || Some("the rules cannot be read".to_owned());
             let Some(Ok(entry)) = registry.upgrade().map(|all| all.find("Bash")) else {
@@ -118,7 +120,8 @@ pub(super) fn install_hook_wrappers(
     if !cfg!(unix) {
         return None;
     }
-    let (folder, names) = (home.hooks_dir(), &git::COMMIT_HOOKS);
+    let folder = home.hooks_dir();
+    let names = &git::COMMIT_HOOKS;
     let installed = HookWrappers::install(&folder, names, terminals.clone());
     installed
         .inspect_err(|cause| tracing::warn!(%cause, "hooks of commits get the environment of git"))

@@ -97,7 +97,8 @@ fn websocket_backend(
         allow_insecure: config.backend.allow_insecure_http,
         proxies: config.proxies.clone(),
     };
-    let (tokens, redactor) = (backend_tokens(config, home)?, redactor.clone());
+    let tokens = backend_tokens(config, home)?;
+    let redactor = redactor.clone();
     let shown: TokenSource = Arc::new(move || match tokens.read(punie_home::TokenName::Backend) {
         Ok(token) => {
             // Mask it in results before it is used for the first time.

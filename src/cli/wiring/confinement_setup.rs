@@ -106,7 +106,8 @@ pub(super) async fn remove_copied_caches(home: Home) {
 /// Removes the copies of the user's settings that earlier versions made for commands, and tells the owner once.
 #[cfg(target_os = "linux")]
 pub(super) async fn remove_copied_settings(home: Home) {
-    let (commands, caches) = (home.command_home_dir(), home.command_caches_dir());
+    let commands = home.command_home_dir();
+    let caches = home.command_caches_dir();
     let remove = move || punie_sandbox::remove_copied_settings(&commands, &caches);
     match tokio::task::spawn_blocking(remove).await {
         Ok(Ok(removed)) if removed.is_empty() => {}

@@ -118,7 +118,8 @@ pub fn assemble_host(
 
 /// Asks people about hosts that commands want to reach.
 fn host_asker(config: &Config, base: &HostBase) -> HostAsker {
-    let (patience, redactor) = (config.policy.patience, base.redactor.clone());
+    let patience = config.policy.patience;
+    let redactor = base.redactor.clone();
     HostAsker {
         people: base.people.clone(),
         mask: Arc::new(move |text| redactor.mask(text).0.into_owned()),

@@ -86,7 +86,8 @@ impl RunnerTaskBoard {
     }
 
     async fn find_view(&self, cx: &ToolContext, name: &str) -> Result<Option<TaskView>, ToolError> {
-        let (tasks, wanted) = (self.tasks.clone(), name.to_owned());
+        let tasks = self.tasks.clone();
+        let wanted = name.to_owned();
         let session = cx.session.clone();
         let found = tokio::task::spawn_blocking(move || tasks.find(&wanted, session.as_deref()))
             .await
@@ -101,7 +102,8 @@ impl RunnerTaskBoard {
         within: Duration,
         limit: u32,
     ) -> Result<Vec<TaskSummary>, ToolError> {
-        let (tasks, session) = (self.tasks.clone(), cx.session.clone());
+        let tasks = self.tasks.clone();
+        let session = cx.session.clone();
         let listed = tokio::task::spawn_blocking(move || {
             tasks.list_recent(within, limit, session.as_deref())
         })

@@ -258,7 +258,8 @@ mod tests {
     fn slowly(text: &[u8], parts: &[&[u8]], tier: MatchTier) -> Option<usize> {
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let plain = |line: &[u8]| PlainLine::from_line(line, tier).bytes.into_owned();
-        let (last, inner) = (parts.len() - 1, parts.len() - 2);
+        let last = parts.len() - 1;
+        let inner = parts.len() - 2;
         (0..lines.len())
             .find(|from| {
                 let Some(of) = lines.get(*from..from + last) else {
@@ -267,7 +268,8 @@ mod tests {
                 let rest = lines
                     .get(from + last)
                     .map(|line| plain(strip_line_ending(line)));
-                let (first, end) = (plain(strip_line_ending(of[0])), plain(parts[last]));
+                let first = plain(strip_line_ending(of[0]));
+                let end = plain(parts[last]);
                 of.iter().all(|line| {
                     line.ends_with(
                         b"
@@ -312,8 +314,8 @@ mod tests {
                 }
                 let mut shift = None;
                 of.iter().zip(whole).all(|(line, part)| {
-                    let ((ours, body), (theirs, part)) =
-                        (split_indent(strip_line_ending(line)), split_indent(part));
+                    let (ours, body) = split_indent(strip_line_ending(line));
+                    let (theirs, part) = split_indent(part);
                     if body.trim_ascii_end() != part.trim_ascii_end() {
                         return false;
                     }

@@ -165,7 +165,10 @@ impl Edit {
         loaded: LoadedFile,
         expected: Option<String>,
     ) -> Result<EditPlan, ToolError> {
-        let (this, path, cx, seen) = (self.clone(), path.clone(), cx.clone(), deps.seen.clone());
+        let this = self.clone();
+        let path = path.clone();
+        let cx = cx.clone();
+        let seen = deps.seen.clone();
         tokio::task::spawn_blocking(move || {
             this.plan_loaded(&cx, &seen, &path, &loaded, expected.as_deref())
         })
@@ -181,7 +184,8 @@ impl Edit {
         loaded: &LoadedFile,
         expected: Option<&str>,
     ) -> Result<EditPlan, ToolError> {
-        let (shown, uncut) = (&path.display_text(), &cx.secret_boundaries);
+        let shown = &path.display_text();
+        let uncut = &cx.secret_boundaries;
         check_expected_hash(shown, expected, || loaded.bytes_sha256())?;
         let transcoded = TranscodedText::decode_for_edit(shown, loaded)?;
         let text = transcoded.utf8();

@@ -41,7 +41,8 @@ pub(super) fn describe_line_span(line: usize, bytes: &[u8]) -> String {
 /// `1 replacement at lines 4-5`, `3 replacements at lines 4, 9, 12`: the lines of the new text.
 pub(super) fn describe_replacements(old: &[u8], splices: &[ByteSplice]) -> String {
     let all = splices.len();
-    let (mut line, mut at) = (1, 0);
+    let mut line = 1;
+    let mut at = 0;
     let mut spans = Vec::new();
     for splice in splices.iter().take(MAX_LISTED_PLACES) {
         line += count_newlines(&old[at..splice.range.start]);
@@ -76,7 +77,8 @@ pub(super) fn list_line_numbers<'a>(
     count: u64,
 ) -> String {
     let mut lines: Vec<String> = Vec::new();
-    let (mut line, mut at) = (1, 0);
+    let mut line = 1;
+    let mut at = 0;
     for range in ranges.into_iter().take(MAX_LISTED_PLACES) {
         line += count_newlines(&text[at..range.start]);
         at = range.start;
@@ -123,7 +125,8 @@ pub(super) fn show_changed_places(
     uncut: &SecretBoundaries,
 ) -> String {
     let mut out = String::new();
-    let (mut line, mut at) = (1_usize, 0);
+    let mut line = 1_usize;
+    let mut at = 0;
     let mut rest = splices;
     let mut views = 0;
     while let Some(first) = rest.first() {
@@ -136,7 +139,8 @@ pub(super) fn show_changed_places(
         views += 1;
         let from = nth_line_start_before(old, first.range.start, CONTEXT).max(at);
         line += count_newlines(&old[at..from]);
-        let (mut now, mut kept_from) = (Vec::new(), from);
+        let mut now = Vec::new();
+        let mut kept_from = from;
         let mut to = from;
         let mut taken = 0;
         for splice in rest {
@@ -209,7 +213,8 @@ pub(super) fn diff_edit(name: &str, old: &[u8], splices: &[ByteSplice]) -> Strin
 /// place.
 fn trim_equal_lines(old: &[u8], splice: &ByteSplice) -> ByteSplice {
     let is_start = |at: usize| at == 0 || old[at - 1] == b'\n';
-    let (mut range, mut with) = (splice.range.clone(), splice.with.as_slice());
+    let mut range = splice.range.clone();
+    let mut with = splice.with.as_slice();
     while is_start(range.start)
         && let Some(newline) = memchr(b'\n', &old[range.clone()])
         && with.starts_with(&old[range.start..=range.start + newline])

@@ -88,7 +88,8 @@ impl EditSequence {
         let mut parts = Vec::new();
         for piece in &self.pieces {
             let end = begin + piece.len();
-            let (cut_from, cut_to) = (from.max(begin), to.min(end));
+            let cut_from = from.max(begin);
+            let cut_to = to.min(end);
             if cut_from < cut_to {
                 parts.push(piece.slice(cut_from - begin, cut_to - begin));
             }
@@ -100,7 +101,8 @@ impl EditSequence {
     /// All edits as splices of the original text.
     pub(super) fn combined_splices(&self) -> Vec<ByteSplice> {
         let mut splices: Vec<ByteSplice> = Vec::new();
-        let (mut at, mut with) = (0, Vec::new());
+        let mut at = 0;
+        let mut with = Vec::new();
         for piece in self
             .pieces
             .iter()

@@ -38,11 +38,14 @@ pub(super) fn find_first_difference(
         })
     };
     let length = |fits: &dyn Fn(usize) -> bool| (0..pairs.len()).take_while(|at| fits(*at)).count();
-    let (here, indented) = (length(&fits_here), length(&fits_indented));
+    let here = length(&fits_here);
+    let indented = length(&fits_indented);
     let at = here.max(indented);
     let (there, wanted) = pairs.get(at)?;
-    let (there, wanted) = (there.trim_ascii_end(), wanted.trim_ascii_end());
-    let (there_core, wanted_core) = (split_indent(there).1, split_indent(wanted).1);
+    let there = there.trim_ascii_end();
+    let wanted = wanted.trim_ascii_end();
+    let there_core = split_indent(there).1;
+    let wanted_core = split_indent(wanted).1;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     // Lines that are not all shifted equally differ in that, too; otherwise indentation is not the
     // cause.

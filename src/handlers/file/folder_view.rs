@@ -93,7 +93,8 @@ fn render_folder(
         text.push_str(&line);
         lines += 1;
     }
-    let (first, last) = (listing.first, listing.first + lines - u64::from(lines > 0));
+    let first = listing.first;
+    let last = listing.first + lines - u64::from(lines > 0);
     let complete = lines == listing.total && !listing.cut_short;
     if lines == 0 {
         let _ = writeln!(

@@ -79,10 +79,8 @@ fn check_order(text: &[u8], splices: &[ByteSplice]) {
 pub fn edit(data: &[u8]) {
     let (text, rest) = halves(data);
     let (old, new) = halves(rest);
-    let (old, new) = (
-        &*String::from_utf8_lossy(old),
-        &*String::from_utf8_lossy(new),
-    );
+    let old = &*String::from_utf8_lossy(old);
+    let new = &*String::from_utf8_lossy(new);
     if old.is_empty() {
         return;
     }

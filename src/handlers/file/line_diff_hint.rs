@@ -106,10 +106,8 @@ fn ignore_differences(line: &str, kept: Option<InvisibleDifference>) -> String {
         }
     }
     let bare = text.trim_start_matches(is_space_or_tab);
-    let (indent, core) = (
-        &text[..text.len() - bare.len()],
-        bare.trim_end_matches(is_space_or_tab),
-    );
+    let indent = &text[..text.len() - bare.len()];
+    let core = bare.trim_end_matches(is_space_or_tab);
     let mut out = String::with_capacity(text.len());
     if !overlooked(InvisibleDifference::Indentation) {
         out.push_str(indent);
@@ -175,7 +173,8 @@ fn describe_visible_difference(
     quoted: &str,
     part: QuotedLinePart,
 ) -> String {
-    let (of_file, of_quote) = (visible_chars(line), visible_chars(quoted));
+    let of_file = visible_chars(line);
+    let of_quote = visible_chars(quoted);
     let common = |from: usize| {
         of_file[from..]
             .iter()
@@ -212,10 +211,8 @@ fn describe_visible_difference(
         rest.as_ref()
             .map_or_else(|| ends.to_owned(), |rest| format!("has {rest:?}"))
     };
-    let (there, here) = (
-        rest(line, &of_file, from + same),
-        rest(quoted, &of_quote, same),
-    );
+    let there = rest(line, &of_file, from + same);
+    let here = rest(quoted, &of_quote, same);
     let mut text = format!(
         " They part where the file {} and old_string {}.",
         says(&there, "ends the line"),

@@ -12,7 +12,8 @@ pub(super) struct NumberedLines {
 /// return before a line feed; an answer's header names the line ending.
 pub(super) fn number_lines(text: &str, first: i64, room: usize) -> NumberedLines {
     let mut out = String::with_capacity(text.len().min(room) + text.len() / 4 + 64);
-    let (mut used, mut lines) = (0, 0);
+    let mut used = 0;
+    let mut lines = 0;
     for (n, line) in (first..).zip(text.split_inclusive('\n')) {
         let body = line
             .strip_suffix('\n')

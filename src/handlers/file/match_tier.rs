@@ -55,10 +55,8 @@ impl<'a> PlainLine<'a> {
                 origin: None,
             };
         }
-        let (mut bytes, mut origin) = (
-            Vec::with_capacity(line.len()),
-            Vec::with_capacity(line.len() + 1),
-        );
+        let mut bytes = Vec::with_capacity(line.len());
+        let mut origin = Vec::with_capacity(line.len() + 1);
         let mut at = 0;
         let mut put = |text: &[u8], from: usize| {
             bytes.extend_from_slice(text);
@@ -197,7 +195,8 @@ pub(super) fn strip_blank_lines_around(old: &str, new: &str) -> Option<(String, 
         let to = lines.len() - rest.take_while(|line| is_blank(line)).count();
         lines[from..to].concat()
     };
-    let (old, new) = (strip(old), strip(new));
+    let old = strip(old);
+    let new = strip(new);
     // The blank lines are the change.
     (old != new).then_some((old, new))
 }

@@ -118,7 +118,9 @@ impl Tool for MultiEdit {
             Some(deps.client.load_file(cx, path.clone(), MAX_BYTES).await?)
         };
         let shown = path.display_text();
-        let (call, seen, file) = (cx.clone(), deps.seen.clone(), path.clone());
+        let call = cx.clone();
+        let seen = deps.seen.clone();
+        let file = path.clone();
         let (this, planned) = tokio::task::spawn_blocking(move || {
             let changed = |text: &[u8]| {
                 let loaded = loaded.as_ref()?;
@@ -212,7 +214,8 @@ impl MultiEdit {
         }
         let mut revision = EditSequence::from_original(&text);
         let changed = changed(&text);
-        let (mut report, mut notes) = (String::new(), Vec::new());
+        let mut report = String::new();
+        let mut notes = Vec::new();
         for (at, edit) in self.edits.iter().enumerate() {
             let (line, forgiven) = edit.apply(shown, &mut revision, uncut).map_err(|error| {
                 let replaced = if error.stable_code() == ErrorCode::NoMatch {

@@ -259,7 +259,8 @@ fn find_line_fragment(lines: &LineTable<'_>, old: &str) -> Option<String> {
     };
     let pieces = [0, old.len() / 4, old.len() / 2, old.len() * 3 / 4];
     let (begin, at) = pieces.into_iter().find_map(|from| {
-        let (begin, end) = (cut(from), cut(from + ANCHOR_BYTES));
+        let begin = cut(from);
+        let end = cut(from + ANCHOR_BYTES);
         let piece = old[begin..end]
             .lines()
             .next()

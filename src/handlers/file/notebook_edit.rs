@@ -172,7 +172,9 @@ impl RequestedEdit {
             expected_count: None,
             ..self.clone()
         };
-        let (mut splices, mut all_notes, mut done) = (Vec::new(), Vec::new(), None);
+        let mut splices = Vec::new();
+        let mut all_notes = Vec::new();
+        let mut done = None;
         for (n, cell, _) in found {
             let cell_text = cell.text.as_bytes();
             match in_cell.resolve(&format!("cell {n} of {shown}"), cell_text)? {

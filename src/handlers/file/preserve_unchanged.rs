@@ -19,7 +19,8 @@ pub(super) fn replace_preserving(
     fit: impl Fn(&str) -> Vec<u8>,
     end: &[u8],
 ) -> Option<Vec<u8>> {
-    let (old, new) = (old.replace("\r\n", "\n"), new.replace("\r\n", "\n"));
+    let old = old.replace("\r\n", "\n");
+    let new = new.replace("\r\n", "\n");
     let file: Vec<&[u8]> = place.split_inclusive(|byte| *byte == b'\n').collect();
     let was: Vec<&str> = old.split_inclusive('\n').collect();
     let is: Vec<&str> = new.split_inclusive('\n').collect();
@@ -63,18 +64,18 @@ fn split_line_ending(line: &[u8]) -> (&[u8], &[u8]) {
 /// Applies the difference of `was` and `is` to a line of the file; `None` if `was` is another line.
 /// Trailing blanks are the file's if both texts have the same ones, otherwise the new text's.
 fn change_line(there: &[u8], was: &[u8], is: &[u8], tier: MatchTier) -> Option<Vec<u8>> {
-    let (was, is) = (
-        std::str::from_utf8(was).ok()?,
-        std::str::from_utf8(is).ok()?,
-    );
-    let (bare_was, bare_is) = (was.trim_end(), is.trim_end());
+    let was = std::str::from_utf8(was).ok()?;
+    let is = std::str::from_utf8(is).ok()?;
+    let bare_was = was.trim_end();
+    let bare_is = is.trim_end();
     let ahead: usize = bare_was
         .chars()
         .zip(bare_is.chars())
         .take_while(|(a, b)| a == b)
         .map(|(c, _)| c.len_utf8())
         .sum();
-    let (was_rest, is_rest) = (&bare_was[ahead..], &bare_is[ahead..]);
+    let was_rest = &bare_was[ahead..];
+    let is_rest = &bare_is[ahead..];
     let behind: usize = (was_rest.chars().rev().zip(is_rest.chars().rev()))
         .take_while(|(a, b)| a == b)
         .map(|(c, _)| c.len_utf8())
@@ -85,10 +86,8 @@ fn change_line(there: &[u8], was: &[u8], is: &[u8], tier: MatchTier) -> Option<V
     }
     let (bare, blanks) = there.split_at(there.trim_ascii_end().len());
     let length = |text: &str| PlainLine::from_line(text.as_bytes(), tier).bytes.len();
-    let (file, quoted) = (
-        PlainLine::from_line(bare, tier),
-        PlainLine::from_line(bare_was.as_bytes(), tier),
-    );
+    let file = PlainLine::from_line(bare, tier);
+    let quoted = PlainLine::from_line(bare_was.as_bytes(), tier);
     if file.bytes != quoted.bytes {
         return None;
     }

@@ -166,10 +166,8 @@ fn find_in_single_lines(
     }
     let finder = memmem::Finder::new(needle.bytes.as_ref());
     for line in 0..lines.len() {
-        let (start, hay) = (
-            lines.start_of(line),
-            PlainLine::from_line(lines.body(line), tier),
-        );
+        let start = lines.start_of(line);
+        let hay = PlainLine::from_line(lines.body(line), tier);
         let mut put = |from: usize, to: usize| {
             places.push(
                 start + hay.origin_offset(from)..start + hay.origin_offset(to),
@@ -209,10 +207,8 @@ fn find_across_lines(
     let [first, middle @ .., last] = parts else {
         return;
     };
-    let (first, last) = (
-        PlainLine::from_line(first, tier),
-        PlainLine::from_line(last, tier),
-    );
+    let first = PlainLine::from_line(first, tier);
+    let last = PlainLine::from_line(last, tier);
     for line in lines.hash(tier).find_hashed_block(middle) {
         let Some(opening) = line.checked_sub(1) else {
             continue;

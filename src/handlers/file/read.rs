@@ -112,7 +112,8 @@ impl Tool for Read {
                 .or_else(|| arguments.get(key))
                 .and_then(number)
         };
-        let (mut first, last) = (line(0, "start_line"), line(1, "end_line"));
+        let mut first = line(0, "start_line");
+        let last = line(1, "end_line");
         let path = arguments.get("file_path").and_then(Value::as_str);
         if first.is_none()
             && let Some((path, line)) = path.and_then(split_line_number)

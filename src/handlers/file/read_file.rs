@@ -69,7 +69,8 @@ impl Tool for ReadFile {
             .map_err(with_known_first_line)?;
         deps.seen.record_window(cx, &path, &window, false);
         let warnings = text_window::window_warnings(&window, false);
-        let (note, source) = (window.source.unsaved_note(), window.source.label());
+        let note = window.source.unsaved_note();
+        let source = window.source.label();
         let mut text = window.text;
         let complete = window.at_end && window.omitted_bytes == 0;
         if !complete {

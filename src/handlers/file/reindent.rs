@@ -166,7 +166,8 @@ impl LineEnding {
     /// The most frequent line ending in a place, otherwise the nearest one after or before it.
     /// `None` if no line ends nearby.
     pub(super) fn nearest_to_range(text: &[u8], range: &Range<usize>) -> Option<Self> {
-        let (mut crlf, mut all) = (0_usize, 0_usize);
+        let mut crlf = 0_usize;
+        let mut all = 0_usize;
         for at in memchr_iter(b'\n', &text[range.clone()]) {
             all += 1;
             crlf += usize::from(Self::of_newline_at(text, range.start + at) == Self::Crlf);

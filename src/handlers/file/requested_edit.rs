@@ -217,7 +217,8 @@ impl RequestedEdit {
     }
 
     fn resolve_unmatched(&self, shown: &str, text: &[u8]) -> Result<ResolvedEdit, ToolError> {
-        let (old, new) = (&self.old, &self.new);
+        let old = &self.old;
+        let new = &self.new;
         let there = find_quote(text, new, MatchTier::LineEndings)
             .filter(|there| there.count == 1 && is_distinctive_text(new));
         let there = there.map(|there| there.places[0].range.clone());
@@ -288,10 +289,8 @@ fn is_already_replaced(text: &[u8], old: &str, new: &str) -> bool {
         .zip(is[ahead..].iter().rev())
         .take_while(|(a, b)| a == b)
         .count();
-    let (taken, added) = (
-        &was[ahead..was.len() - behind],
-        &is[ahead..is.len() - behind],
-    );
+    let taken = &was[ahead..was.len() - behind];
+    let added = &is[ahead..is.len() - behind];
     let stands = |line: &str| memmem::find_iter(text, line.trim()).take(2).count();
     let tells = |lines: &[&str]| lines.iter().any(|line| is_distinctive_text(line));
     let added_nothing = !tells(added);

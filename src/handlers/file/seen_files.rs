@@ -150,7 +150,8 @@ impl SeenLines {
             .iter()
             .filter(|op| !matches!(op, DiffOp::Equal { .. }))
             .map(|op| {
-                let (mut lines, seen) = (op.new_range(), op.old_range().len());
+                let mut lines = op.new_range();
+                let seen = op.old_range().len();
                 if !self.is_whole && lines.end == part.len() {
                     lines.end = lines.end.min(lines.start + seen);
                 } else if !self.is_whole && lines.start == 0 {
@@ -246,7 +247,8 @@ impl SeenFiles {
             known.lines.extend(lines);
             lines = known.lines;
         }
-        let (conversation, path) = (cx.conversation.clone(), path.absolute_path().to_owned());
+        let conversation = cx.conversation.clone();
+        let path = path.absolute_path().to_owned();
         files.push_back(SeenFile {
             conversation,
             path,

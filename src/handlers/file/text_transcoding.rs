@@ -45,7 +45,8 @@ impl TranscodedText {
 
     /// Decodes a loaded file of any size.
     pub(super) fn decode_loaded(loaded: &LoadedFile) -> Self {
-        let (bytes, encoding) = (Arc::clone(&loaded.bytes), loaded.encoding);
+        let bytes = Arc::clone(&loaded.bytes);
+        let encoding = loaded.encoding;
         if encoding.is_utf8() {
             let has_bare_returns = has_bare_returns(&bytes);
             return Self {
@@ -145,7 +146,8 @@ impl TranscodedText {
         match self.encoding {
             FileEncoding::Legacy(encoding) => {
                 let mut decoder = encoding.new_decoder_without_bom_handling();
-                let (mut reached, mut buffer) = (0, [0; 16]);
+                let mut reached = 0;
+                let mut buffer = [0; 16];
                 for (at, byte) in self.bytes[in_bytes..].iter().enumerate() {
                     if reached >= before.len() {
                         return (reached == before.len()).then_some(in_bytes + at);

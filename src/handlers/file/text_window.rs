@@ -155,7 +155,8 @@ fn window_header(shown: &str, window: &TextWindow, forced: bool) -> String {
         .unsaved_note()
         .map(|note| format!(" [{note}]"))
         .unwrap_or_default();
-    let (size, endings) = (format_size(window.size), window.endings.as_str());
+    let size = format_size(window.size);
+    let endings = window.endings.as_str();
     format!("{shown} ({size}, {lines}, {encoding}, {endings}){decoded}{unsaved}\n")
 }
 

@@ -27,7 +27,9 @@ pub(super) fn diff_splices(name: &str, old: &[u8], splices: &[ByteSplice]) -> St
 /// Writes the hunks of a diff.
 pub(super) fn write_hunks(out: &mut String, old: &[u8], splices: &[ByteSplice]) {
     let changes = widen_to_lines(old, splices);
-    let (mut at, mut line, mut shift) = (0, 1_usize, 0_isize);
+    let mut at = 0;
+    let mut line = 1_usize;
+    let mut shift = 0_isize;
     let mut rest = changes.as_slice();
     while let Some(first) = rest.first() {
         // Changes that share context form one hunk.
@@ -41,7 +43,9 @@ pub(super) fn write_hunks(out: &mut String, old: &[u8], splices: &[ByteSplice]) 
         line += memchr_iter(b'\n', &old[at..start]).count();
         at = start;
         let mut body = String::new();
-        let (mut kept_from, mut before, mut after) = (start, 0, 0);
+        let mut kept_from = start;
+        let mut before = 0;
+        let mut after = 0;
         for change in group {
             let kept = push_marked_lines(&mut body, ' ', &old[kept_from..change.from]);
             before += kept + push_marked_lines(&mut body, '-', &old[change.from..change.to]);
@@ -72,7 +76,8 @@ fn widen_to_lines(old: &[u8], splices: &[ByteSplice]) -> Vec<ChangedLines> {
     let mut rest = splices;
     while let Some(first) = rest.first() {
         let from = line_start_before(old, first.range.start);
-        let (mut to, mut taken) = (from, 0);
+        let mut to = from;
+        let mut taken = 0;
         let with = loop {
             // Splices that begin before the end belong to these lines, and extend it.
             while let Some(splice) = rest

@@ -110,7 +110,8 @@ pub(super) fn format_refusals(batch: &StagingBatch) -> String {
         format_count(batch.refused.len() as u64, "path")
     );
     for (path, why) in batch.refused.iter().take(MAX_LISTED_FILES) {
-        let (path, why) = (path_text_from_bytes(path), why.reason());
+        let path = path_text_from_bytes(path);
+        let why = why.reason();
         let _ = writeln!(text, "  {path}: {why}");
     }
     if batch.refused.len() > MAX_LISTED_FILES {

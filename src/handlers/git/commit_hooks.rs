@@ -35,7 +35,8 @@ impl CommitHooks {
         repository: &GitRepository,
         tool: &'static str,
     ) -> Result<Option<HookEnvironment>, ToolError> {
-        let (git, cx) = (&repository.git, &repository.git.cx);
+        let git = &repository.git;
+        let cx = &repository.git.cx;
         let Some(wrappers) = git.deps.hook_wrappers.as_ref() else {
             return Ok(None);
         };

@@ -51,10 +51,8 @@ pub(super) struct CommitList {
 impl CommitQuery<'_> {
     /// Reads the page and one more commit, which tells whether more follow.
     pub(super) async fn run(&self, repository: &GitRepository) -> Result<CommitList, ToolError> {
-        let (count, skip) = (
-            format!("--max-count={}", self.count + 1),
-            format!("--skip={}", self.skip),
-        );
+        let count = format!("--max-count={}", self.count + 1);
+        let skip = format!("--skip={}", self.skip);
         let mut arguments = vec!["log", "-z", "--no-color", LOG_FORMAT, DATE, &count, &skip];
         arguments.extend(self.filters.iter().map(String::as_str));
         arguments.extend(["--end-of-options", self.revision]);

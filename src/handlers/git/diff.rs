@@ -92,7 +92,8 @@ impl Tool for GitDiff {
         };
         let (to, since_parting) = (to.strip_prefix('.').unwrap_or(to), to.starts_with('.'));
         let side = |name: &str| Value::from(if name.is_empty() { "HEAD" } else { name });
-        let (from, to) = (side(from), side(to));
+        let from = side(from);
+        let to = side(to);
         arguments.insert("from".to_owned(), from);
         arguments.insert("to".to_owned(), to);
         if since_parting {

@@ -161,7 +161,9 @@ fn parse_status_letter(token: &[u8]) -> char {
 /// Parses `12 3 path`, separated by tabs. The path is empty for a rename, whose two paths follow.
 fn parse_numstat(token: &[u8]) -> Option<(LineCounts, &[u8])> {
     let mut fields = token.splitn(3, |byte| *byte == b'\t');
-    let (added, removed, path) = (fields.next()?, fields.next()?, fields.next()?);
+    let added = fields.next()?;
+    let removed = fields.next()?;
+    let path = fields.next()?;
     let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse::<u64>().ok();
     Some((number(added).zip(number(removed)), path))
 }

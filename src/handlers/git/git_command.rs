@@ -372,7 +372,8 @@ fn to_git_output(cx: &ToolContext, ending: &GitExit, output: Vec<u8>) -> GitOutp
 
 /// Returns the messages of git or of a hook without colours and progress lines.
 fn clean_messages(bytes: &[u8]) -> String {
-    let (mut cleaner, mut clean) = (TerminalTextCleaner::default(), String::new());
+    let mut cleaner = TerminalTextCleaner::default();
+    let mut clean = String::new();
     cleaner.push(&String::from_utf8_lossy(bytes), &mut clean);
     cleaner.finish(&mut clean);
     escape_block(clean.trim())

@@ -101,8 +101,11 @@ async fn exchange_streams(
         return Err(io::Error::other("was started without its pipes"));
     };
     let mut feeding = pin!(write_input(child.stdin.take(), input));
-    let (mut fed, mut out_open, mut err_open) = (false, true, true);
-    let (mut first, mut second) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let mut fed = false;
+    let mut out_open = true;
+    let mut err_open = true;
+    let mut first = vec![0; CHUNK];
+    let mut second = vec![0; CHUNK];
     let mut ending = GitExit {
         exit_code: None,
         stderr: Vec::new(),

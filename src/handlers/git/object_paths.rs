@@ -44,7 +44,8 @@ pub(super) fn find_outside_path(
 }
 
 fn check_object_stores(common: &Path, workspace: &Workspace) -> Option<String> {
-    let (mut waiting, mut seen) = (vec![(common.join("objects"), 0)], HashSet::new());
+    let mut waiting = vec![(common.join("objects"), 0)];
+    let mut seen = HashSet::new();
     while let Some((objects, depth)) = waiting.pop() {
         // A missing store has no objects.
         let Ok(real) = objects.canonicalize() else {

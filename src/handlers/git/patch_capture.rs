@@ -191,11 +191,10 @@ impl PatchSection {
 /// Parses `a/x b/x` as `x`.
 fn parse_common_path(rest: &str) -> Option<Vec<u8>> {
     let half = rest.len().checked_sub(1)? / 2;
-    let (first, second) = (rest.get(..half)?, rest.get(half + 1..)?);
-    let (first, second) = (
-        unquote_path(first.as_bytes()),
-        unquote_path(second.as_bytes()),
-    );
+    let first = rest.get(..half)?;
+    let second = rest.get(half + 1..)?;
+    let first = unquote_path(first.as_bytes());
+    let second = unquote_path(second.as_bytes());
     let path = first.strip_prefix(b"a/")?;
     (second.strip_prefix(b"b/")? == path).then(|| path.to_vec())
 }

@@ -19,7 +19,8 @@ pub(super) fn read_access<'a>(paths: impl IntoIterator<Item = &'a RawPath>) -> D
 /// Returns a relative path as one in this folder, unless the folder is named in it already.
 pub(super) fn path_in_folder(folder: &str, path: &str) -> String {
     let without_dots = |path| Path::new(path).strip_prefix(".").unwrap_or(Path::new(path));
-    let (inner, outer) = (without_dots(path), without_dots(folder));
+    let inner = without_dots(path);
+    let outer = without_dots(folder);
     if path.starts_with(['/', '~']) || inner.starts_with(outer) {
         path.to_owned()
     } else {

@@ -106,7 +106,8 @@ impl StagingCandidate {
 
 async fn scan_file(repository: &GitRepository, file: PathBuf) -> io::Result<SecretScan> {
     let git = &repository.git;
-    let (workspace, cancel) = (git.deps.workspace.clone(), git.cx.cancel.clone());
+    let workspace = git.deps.workspace.clone();
+    let cancel = git.cx.cancel.clone();
     tokio::task::spawn_blocking(move || {
         SecretScan::scan_reader(&mut workspace.open_found_file(&file)?, || {
             cancel.is_cancelled()

@@ -90,7 +90,8 @@ impl LoadedPlugin {
             fingerprint: self.plugin.fingerprint.clone(),
             tools: tools.to_vec(),
         };
-        let (home, id) = (deps.home.clone(), self.plugin.id.clone());
+        let home = deps.home.clone();
+        let id = self.plugin.id.clone();
         let storing = tokio::task::spawn_blocking(move || {
             let text = serde_json::to_string(&stored)?;
             punie_home::store_plugin_tools(&home, &id, &text)

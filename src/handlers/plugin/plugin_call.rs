@@ -56,7 +56,8 @@ impl PluginCall {
                 return Ok(Arc::clone(&self.loaded));
             }
         }
-        let (title, name) = (plugin.title(), self.offered_name());
+        let title = plugin.title();
+        let name = self.offered_name();
         let host = self.host.upgrade().ok_or_else(|| {
             ToolError::internal("The plugins are no longer there; the runner is ending.")
         })?;
@@ -188,7 +189,8 @@ impl PluginCall {
         failure: McpFailure,
         doubt: &str,
     ) -> ToolError {
-        let (title, name) = (loaded.plugin.title(), self.offered_name());
+        let title = loaded.plugin.title();
+        let name = self.offered_name();
         match failure {
             McpFailure::NotStarted(error) => {
                 let text = format!("The {title} was not started: {}", error.model_text());

@@ -138,7 +138,8 @@ impl PluginHost {
         let Some(mut changes) = changes else {
             return self.warn_about_problems(&mut told);
         };
-        let (mut wait, mut reading) = (FIRST_RETRY, JoinSet::new());
+        let mut wait = FIRST_RETRY;
+        let mut reading = JoinSet::new();
         loop {
             self.warn_about_problems(&mut told);
             let has_failed = self.0.has_failed_server();
@@ -207,7 +208,8 @@ impl PluginHost {
             .filter(|(_, loaded)| loaded.plugin.configured.is_none())
             .filter(|(_, loaded)| matches!(loaded.listing, Listing::Listed(_)));
         let item = |(id, loaded): (&String, &Arc<LoadedPlugin>)| {
-            let (plugin, tools) = (&loaded.plugin, current.offered.get(id));
+            let plugin = &loaded.plugin;
+            let tools = current.offered.get(id);
             let published = PublishedPlugin {
                 id,
                 name: &plugin.name,
@@ -236,7 +238,8 @@ impl HostState {
     /// Loads what has changed. A running call goes on with what it began with.
     pub async fn reload(self: &Arc<Self>, retry: Retry) {
         let _one = self.reloading.lock().await;
-        let (deps, known) = (self.deps.clone(), self.current.lock().plugins.clone());
+        let deps = self.deps.clone();
+        let known = self.current.lock().plugins.clone();
         let configured = self.configured.borrow().clone();
         let changed_lists = Arc::clone(&self.changed_lists);
         let loading = tokio::task::spawn_blocking(move || {

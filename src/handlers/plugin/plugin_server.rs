@@ -143,8 +143,11 @@ impl PluginServer {
 
     /// Starts the server for this call, or opens a session at its address.
     pub async fn start_server(&self, request: &RequestId) -> Result<McpServer, McpFailure> {
-        let (plugin, deps, limit) = (&self.plugin, &self.deps, self.plugin.timeout);
-        let (changed, id) = (Arc::clone(&self.changed), plugin.id.clone());
+        let plugin = &self.plugin;
+        let deps = &self.deps;
+        let limit = self.plugin.timeout;
+        let changed = Arc::clone(&self.changed);
+        let id = plugin.id.clone();
         let list_changed: ToolListChanged = Arc::new(move || changed.add(&id));
         if let Some(remote) = plugin.remote_server() {
             let headers = resolve_values(&remote.headers, deps).await;

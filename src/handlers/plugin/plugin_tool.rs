@@ -137,7 +137,9 @@ fn build_entry(
     let check =
         move |arguments: &Map<String, Value>| schema.validate(&Value::Object(arguments.clone()));
     let access = declared_access(&loaded.plugin, spec.effect, deps);
-    let (loaded, host, tool) = (Arc::clone(loaded), host.clone(), Arc::new(tool.clone()));
+    let loaded = Arc::clone(loaded);
+    let host = host.clone();
+    let tool = Arc::new(tool.clone());
     let run = move |cx: ToolContext, arguments, effect| {
         let call = PluginCall {
             loaded: Arc::clone(&loaded),

@@ -18,7 +18,8 @@ pub(super) async fn resolve_values(
     if values.is_empty() {
         return Ok(Vec::new());
     }
-    let (values, deps) = (values.clone(), deps.clone());
+    let values = values.clone();
+    let deps = deps.clone();
     let resolving = tokio::task::spawn_blocking(move || {
         let secrets = SecretStore::in_home(&deps.home);
         let resolve = |(name, value): (String, String)| {
@@ -75,7 +76,8 @@ fn insert_secrets(
     value: &str,
     mut find: impl FnMut(&str) -> Result<String, ToolError>,
 ) -> Result<String, ToolError> {
-    let (mut text, mut rest) = (String::new(), value);
+    let mut text = String::new();
+    let mut rest = value;
     while let Some((before, after)) = rest.split_once(OPENING)
         && let Some((name, after)) = after.split_once('}')
     {

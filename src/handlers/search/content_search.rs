@@ -68,7 +68,8 @@ impl ContentSearch<'_> {
         };
         let mut coverage = self.scope.walk_files(earlier, self.halt, searcher);
         coverage.merge_counts(total.coverage.into_inner());
-        let (mut found, mut lines) = (total.files.into_inner(), total.lines.into_inner());
+        let mut found = total.files.into_inner();
+        let mut lines = total.lines.into_inner();
         let files = total.page.into_inner().into_sorted();
         let stopped = total.stopped.into_inner();
         if stopped {

@@ -192,7 +192,9 @@ fn literal_suffix(pattern: &str) -> Option<String> {
 }
 
 fn check_glob(pattern: &str) -> Result<(), ToolError> {
-    let (mut depth, mut deepest, mut alternatives) = (0_usize, 0_usize, 0_usize);
+    let mut depth = 0_usize;
+    let mut deepest = 0_usize;
+    let mut alternatives = 0_usize;
     for c in pattern.chars() {
         match c {
             '{' => depth += 1,

@@ -90,7 +90,8 @@ impl LineCollector {
 impl LineCollector {
     /// Returns the matching parts of a line, each on a line of its own. A multiline match gives the whole line.
     fn matching_parts(&mut self, number: u64, line: &[u8]) -> String {
-        let (mut parts, mut masked) = (Vec::new(), None);
+        let mut parts = Vec::new();
+        let mut masked = None;
         let uncut = self.uncut.clone();
         // A compiled pattern does not fail here.
         let _ = self.matcher.clone().find_iter(line, |found| {

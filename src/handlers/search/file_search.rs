@@ -85,7 +85,8 @@ impl<'a> FileSearcher<'a> {
     /// Reads the beginning of a file, which for most files is all of it.
     fn read_beginning(&mut self, file: &mut File) -> Result<usize, FileSearchError> {
         let max = self.plan.max_filesize;
-        let (mut read, mut ask) = (0, FIRST_READ_BYTES);
+        let mut read = 0;
+        let mut ask = FIRST_READ_BYTES;
         while read < WHOLE_FILE_BYTES {
             let n = match file.read(&mut self.buffer[read..ask]) {
                 Ok(n) => n,
@@ -191,7 +192,8 @@ impl<'a> FileSearcher<'a> {
             halt: self.halt,
             entry,
         };
-        let (exact, detail) = (&self.patterns.exact, self.plan.match_detail());
+        let exact = &self.patterns.exact;
+        let detail = self.plan.match_detail();
         let mut lines = file.search_in_chunks(searcher, exact, detail, tally.as_mut())?;
         lines.decoded_from = encoding.map(TextEncoding::as_str);
         if lines.matched == 0

@@ -212,7 +212,8 @@ fn match_window(
     let (Some(first), Some(last)) = (matches.first(), matches.last()) else {
         return 0..0;
     };
-    let (mut start, mut end) = (*first, *last + 1);
+    let mut start = *first;
+    let mut end = *last + 1;
     while start > 0
         && !lines[start - 1].matches
         && lines[start - 1].number + before as u64 >= lines[*first].number

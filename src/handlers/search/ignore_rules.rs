@@ -52,7 +52,8 @@ impl IgnoreRules {
         let mut nearest = None;
         for folder in folders {
             let read = |name: &str| known.load_rules_at(&folder.join(name));
-            let (ignore, git) = (read(".ignore"), read(".gitignore"));
+            let ignore = read(".ignore");
+            let git = read(".gitignore");
             let repository = folder.join(".git").symlink_metadata().is_ok();
             if ignore.is_none() && git.is_none() && !repository {
                 continue;
@@ -116,7 +117,8 @@ impl IgnoreRules {
     /// Returns whether a path is ignored, given that its parent folders are not.
     pub(super) fn is_ignored<'a>(&'a self, root: &Path, rel: &Path, folder: bool) -> bool {
         let absolute: OnceCell<PathBuf> = OnceCell::new();
-        let (mut git, mut exclude) = (Match::None, Match::None);
+        let mut git = Match::None;
+        let mut exclude = Match::None;
         let mut outside = false;
         let mut next = self.nearest.as_ref();
         while let Some(level) = next {

@@ -34,7 +34,8 @@ pub(super) fn page_range_text(offset: u64, shown: u64, total: u64, folders: &str
     if shown == 0 {
         format!(" {folders}; offset={offset} is past the end")
     } else if offset > 0 || last < total {
-        let (first, last) = (group_digits(offset + 1), group_digits(last));
+        let first = group_digits(offset + 1);
+        let last = group_digits(last);
         format!(" (showing {first}-{last}) {folders}")
     } else {
         format!(" {folders}")

@@ -168,10 +168,8 @@ impl SearchScope {
     fn to_walk_start(&self, root: &Path) -> WalkStart {
         let viewed = self.view.as_ref().and_then(|view| view.file_at(root));
         if viewed.map_or_else(|| root.is_file(), |viewed| viewed.is_some()) {
-            let (folder, name) = (
-                root.parent().unwrap_or(root),
-                root.file_name().unwrap_or_default(),
-            );
+            let folder = root.parent().unwrap_or(root);
+            let name = root.file_name().unwrap_or_default();
             return WalkStart {
                 root: folder.into(),
                 rel: name.into(),

@@ -90,7 +90,8 @@ impl WalkQueue {
                 self.starts.pop().map(WalkTask::Start)
             };
         };
-        let (place, at) = (Arc::clone(&frame.place), frame.next);
+        let place = Arc::clone(&frame.place);
+        let at = frame.next;
         let (name, kind) = place.names.name_at(at);
         if self.until.is_some() && self.is_past_end(&place.root, &place.rel.join(name)) {
             return None;

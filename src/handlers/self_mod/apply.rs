@@ -60,7 +60,8 @@ impl Tool for SelfModApply {
                 "`message` has more than {MAX_MESSAGE} characters."
             )));
         }
-        let (area, cx) = (Arc::clone(&deps.area), cx.clone());
+        let area = Arc::clone(&deps.area);
+        let cx = cx.clone();
         let runtime = tokio::runtime::Handle::current();
         run_blocking(move || {
             let lock = area.lock_state()?;
@@ -104,7 +105,8 @@ fn plan_apply(
     message: String,
 ) -> Result<Option<PendingChange>, ToolError> {
     let staged = area.store.read_staged(&feature.id).map_err(state_error)?;
-    let (mut steps, mut conflicts) = (Vec::<PendingStep>::new(), Vec::new());
+    let mut steps = Vec::<PendingStep>::new();
+    let mut conflicts = Vec::new();
     for (rel, file) in staged.changed() {
         let path = area.real_path(rel)?;
         let present = match check_present_state(&path, rel, file.base.as_ref()) {
@@ -114,7 +116,8 @@ fn plan_apply(
                 continue;
             }
         };
-        let (base, content) = (file.base.as_ref(), file.content.as_ref());
+        let base = file.base.as_ref();
+        let content = file.content.as_ref();
         let after = keep_present_mode(content, base, present.as_ref());
         let folders = if after.is_some() {
             area.missing_folders(rel)

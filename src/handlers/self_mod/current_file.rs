@@ -107,7 +107,8 @@ pub(super) async fn store_current_file(
         return Err(removed_error(path));
     };
     let stamp = current.opened.stamp;
-    let (area, name) = (Arc::clone(area), shown.clone());
+    let area = Arc::clone(area);
+    let name = shown.clone();
     let state = run_blocking(move || {
         let mut bytes = current.opened.bytes;
         let stored = area.store.store_content(bytes.by_ref());

@@ -59,7 +59,8 @@ impl Tool for SelfModPackage {
     }
 
     async fn run(self, cx: &ToolContext, deps: &SelfModDeps) -> Result<ToolReply, ToolError> {
-        let (area, cx) = (Arc::clone(&deps.area), cx.clone());
+        let area = Arc::clone(&deps.area);
+        let cx = cx.clone();
         let blueprint = run_blocking(move || {
             let lock = area.lock_state()?;
             finish_pending(&area, &lock)?;

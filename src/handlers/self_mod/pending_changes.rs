@@ -111,7 +111,8 @@ fn progress_of(area: &SelfModArea, step: &PendingStep) -> Result<StepProgress, T
     let Ok(present) = read_present_state(&path) else {
         return Ok(StepProgress::Foreign);
     };
-    let (before, after) = (step.file.before.as_ref(), step.file.after.as_ref());
+    let before = step.file.before.as_ref();
+    let after = step.file.after.as_ref();
     let has_mode = || {
         let bits = |state: Option<&FileState>| state.and_then(|state| state.mode);
         changed_executable(&step.file).is_none_or(|wanted| {

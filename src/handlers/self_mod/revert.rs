@@ -69,7 +69,8 @@ impl Tool for SelfModRevert {
                 "`steps` is the number of batches to take back, 1 or more. Nothing was reverted.",
             ));
         }
-        let (area, cx) = (Arc::clone(&deps.area), cx.clone());
+        let area = Arc::clone(&deps.area);
+        let cx = cx.clone();
         let runtime = tokio::runtime::Handle::current();
         run_blocking(move || {
             let lock = area.lock_state()?;
@@ -137,7 +138,8 @@ fn plan_revert(
             feature.id
         )));
     };
-    let (mut planned, mut conflicts) = (Vec::new(), Vec::new());
+    let mut planned = Vec::new();
+    let mut conflicts = Vec::new();
     let (net, interrupted) = feature.net_changes_from(first);
     for (rel, file) in net {
         let path = area.real_path(&rel)?;

@@ -157,11 +157,9 @@ impl SelfModArea {
         if cx.agent_type.as_deref() != Some(AGENT_TYPE) {
             return Ok(None);
         }
-        let (area, conversation, request) = (
-            Arc::clone(self),
-            cx.conversation.clone(),
-            cx.request.clone(),
-        );
+        let area = Arc::clone(self);
+        let conversation = cx.conversation.clone();
+        let request = cx.request.clone();
         run_blocking(move || {
             let active = area.store.active_feature(&conversation.key());
             let Some(feature) = active.map_err(state_error)? else {

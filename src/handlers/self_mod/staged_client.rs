@@ -126,7 +126,8 @@ impl StagedFileClient {
         let is_as_loaded = matches!((&request.only_if, &current),
             (WritePrecondition::AsLoaded(stamp), Some(file)) if file.opened.stamp == *stamp);
         let is_staged = !matches!(place, FilePlace::Real);
-        let (area, shown) = (Arc::clone(&self.area), path.clone());
+        let area = Arc::clone(&self.area);
+        let shown = path.clone();
         let (scratch, base) = run_blocking(move || {
             let scratch = ScratchFile::create(&area, &shown)?;
             let Some(mut file) = current else {
@@ -178,7 +179,8 @@ impl StagedFileClient {
         let current = open_current_file(&self.area, &self.local, cx, &request.path, &place).await?;
         let state =
             store_current_file(&self.area, current, &request.path, &request.only_if).await?;
-        let (area, id) = (Arc::clone(&self.area), cx.request.clone());
+        let area = Arc::clone(&self.area);
+        let id = cx.request.clone();
         run_blocking(move || {
             let states = vec![(rel, Some(state), None)];
             stage_states(&area, &session.feature, id.as_str(), states)
@@ -204,7 +206,8 @@ impl StagedFileClient {
         let current = open(&request.from, &session.place_of(&rel)).await?;
         let state =
             store_current_file(&self.area, current, &request.from, &request.only_if).await?;
-        let (area, id) = (Arc::clone(&self.area), cx.request.clone());
+        let area = Arc::clone(&self.area);
+        let id = cx.request.clone();
         run_blocking(move || {
             let states = vec![(rel, Some(state.clone()), None), (to, None, Some(state))];
             stage_states(&area, &session.feature, id.as_str(), states)
@@ -353,7 +356,8 @@ impl FileClient for StagedFileClient {
         request: ListFolder,
     ) -> ToolFuture<'a, FolderListing> {
         Box::pin(async move {
-            let (folder, root) = (request.path.absolute_path(), &self.area.root);
+            let folder = request.path.absolute_path();
+            let root = &self.area.root;
             if !folder.starts_with(root) && !root.starts_with(folder) {
                 return self.inner.list_folder(cx, request).await;
             }

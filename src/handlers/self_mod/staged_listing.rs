@@ -20,7 +20,9 @@ pub(super) async fn list_viewed_folder(
     if view.files_below(&folder).next().is_none() {
         return client.list_folder(cx, request).await;
     }
-    let (recursive, offset, limit) = (request.recursive, request.offset, request.limit);
+    let recursive = request.recursive;
+    let offset = request.offset;
+    let limit = request.limit;
     let all = ListFolder {
         offset: 1,
         limit: usize::MAX,

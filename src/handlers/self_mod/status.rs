@@ -33,7 +33,8 @@ impl Tool for SelfModStatus {
     }
 
     async fn run(self, cx: &ToolContext, deps: &SelfModDeps) -> Result<String, ToolError> {
-        let (area, cx) = (Arc::clone(&deps.area), cx.clone());
+        let area = Arc::clone(&deps.area);
+        let cx = cx.clone();
         run_blocking(move || {
             let feature = area.find_feature(self.feature_id.as_deref(), &cx)?;
             let staged = area.store.read_staged(&feature.id).map_err(state_error)?;

@@ -57,7 +57,8 @@ pub(super) async fn finish_foreground(
     } else {
         ""
     };
-    let (terminal, elapsed) = (run.guard.id().clone(), run.output.elapsed);
+    let terminal = run.guard.id().clone();
+    let elapsed = run.output.elapsed;
     if exit.at_process_limit && end_left(deps, &terminal).await {
         run.guard.release_guarded().await;
         let left = format!("Ended because of that limit: {who}.");
@@ -204,7 +205,8 @@ async fn add_to_list(
     about: ShellDescription,
 ) -> BackgroundShell {
     end_change_with_command(cx, &deps.terminals, guard.id());
-    let (client, terminal) = (deps.terminals.as_ref(), guard.into_open());
+    let client = deps.terminals.as_ref();
+    let terminal = guard.into_open();
     deps.shells.add(client, terminal, about).await
 }
 

@@ -64,7 +64,8 @@ impl ToolDeps for ShellDeps {
 
 /// Returns the shell tools.
 pub fn tools(deps: ShellDeps) -> Vec<ToolEntry> {
-    let (command_rules, apps_obstacle) = (deps.command_rules.clone(), deps.apps_obstacle);
+    let command_rules = deps.command_rules.clone();
+    let apps_obstacle = deps.apps_obstacle;
     ToolSet::new("shell", deps)
         .with_tool::<bash::Bash>()
         .with_device_note(&command_rules)

@@ -231,7 +231,8 @@ pub(super) async fn list_shells(
     Vec<(BackgroundShell, Result<TerminalOutput, ToolError>)>,
     usize,
 ) {
-    let (mut shown, mut ended) = (Vec::new(), Vec::new());
+    let mut shown = Vec::new();
+    let mut ended = Vec::new();
     for shell in list.shown_to(cx) {
         let output = query_shell_state(client, &shell).await;
         let part = if output.as_ref().is_ok_and(is_still_running) {

@@ -38,7 +38,8 @@ impl<'de> Deserialize<'de> for SkillBash {
             return Err(D::Error::custom("missing field `skill_id`"));
         };
         let bash = serde_path_to_error::deserialize(Value::Object(fields)).map_err(|bad| {
-            let (path, cause) = (bad.path().to_string(), bad.inner().to_string());
+            let path = bad.path().to_string();
+            let cause = bad.inner().to_string();
             D::Error::custom(if path == "." {
                 cause
             } else {

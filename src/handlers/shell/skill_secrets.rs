@@ -17,7 +17,8 @@ pub(super) async fn mount_secrets(
     if skill.secrets.is_empty() {
         return Ok((None, Vec::new()));
     }
-    let (deps, skill) = (deps.clone(), skill.clone());
+    let deps = deps.clone();
+    let skill = skill.clone();
     let mounting = tokio::task::spawn_blocking(move || prepare_mount(&deps, &skill)).await;
     let (mounted, warnings) =
         mounting.map_err(|panicked| ToolError::internal(panicked.to_string()))??;
@@ -35,7 +36,9 @@ fn prepare_mount(
         ToolError::new(ErrorCode::Io, text)
     };
     let secrets = SecretStore::in_home(&deps.home);
-    let (mut variables, mut files, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    let mut variables = Vec::new();
+    let mut files = Vec::new();
+    let mut warnings = Vec::new();
     for SecretMount { provider, place } in &skill.secrets {
         let found = secrets.get(provider).map_err(unusable)?;
         let value = found.ok_or_else(|| missing_secret_error(provider))?;

@@ -126,7 +126,8 @@ pub(super) fn find_super_journal(database: &Path) -> io::Result<Option<String>> 
         return Ok(None);
     };
     // Its end: the name, the name's length, a checksum, the magic.
-    let (mut head, mut tail) = ([0; 8], [0; 16]);
+    let mut head = [0; 8];
+    let mut tail = [0; 16];
     if journal.metadata()?.len() < 24 {
         return Ok(None);
     }

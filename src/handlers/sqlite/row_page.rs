@@ -62,7 +62,8 @@ impl RowPage {
             is_of_change,
             ..Self::default()
         };
-        let (mut size, mut beyond) = (0, 0);
+        let mut size = 0;
+        let mut beyond = 0;
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
             // A row that costs no steps of the machine is not seen by the progress handler.

@@ -50,7 +50,8 @@ impl SqliteCall {
                     io::ErrorKind::IsADirectory => database_file::folder_refusal(&self.shown),
                     _ => ToolError::from_io(&self.shown, &cause),
                 })?;
-        let (path, folder_path) = (folder.entry_path(&name), folder.entry_path(".".as_ref()));
+        let path = folder.entry_path(&name);
+        let folder_path = folder.entry_path(".".as_ref());
         let file = DatabaseFile::check(&path, &self.shown, self.is_change)?;
         let question = WorkerQuestion {
             shown: self.shown.clone(),

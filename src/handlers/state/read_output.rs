@@ -179,7 +179,8 @@ impl ReadOutput {
             return match page.totals.lines {
                 0 => header + "Nothing was printed (so far).",
                 lines => {
-                    let (asked, has) = (group_digits(self.offset), format_count(lines, "line"));
+                    let asked = group_digits(self.offset);
+                    let has = format_count(lines, "line");
                     format!("{header}There is no line {asked}: the output has {has}.")
                 }
             };

@@ -107,7 +107,8 @@ impl Tool for TaskOutput {
             |view: &TaskView| matches!(view.stage, TaskStage::Waiting | TaskStage::Running);
         let view = poll_while(cx, until, || deps.board.task_view(cx, asked), is_going).await?;
         let view = view.ok_or_else(|| unknown_task_error(asked))?;
-        let (outputs, asked) = (deps.outputs.clone(), self);
+        let outputs = deps.outputs.clone();
+        let asked = self;
         // The output is on disk.
         tokio::task::spawn_blocking(move || asked.task_reply(&name, view, &outputs))
             .await

@@ -82,11 +82,13 @@ impl Tool for UninstallPackage {
             id.map_or(Ok(()), |id| check_package_id(name, id))
                 .map_err(ToolError::invalid_args)?;
         }
-        let (id, package) = (self.local_id, self.package_id);
+        let id = self.local_id;
+        let package = self.package_id;
         let receipt = deps
             .change_packages(move |packages| packages.uninstall(kind, &id, package.as_deref()))
             .await?;
-        let (word, id) = (kind.as_str(), receipt.id);
+        let word = kind.as_str();
+        let id = receipt.id;
         let note =
             format!("`punie-runner packages restore {word} {id}` brings it back for a while.");
         let reply = json!({"uninstalled": true, "packageId": receipt.package, "note": note});

@@ -138,7 +138,8 @@ fn end_by_reply(reply: PersonReply) -> QuestionEnd {
 fn open_question(cx: &ToolContext, question: PersonQuestion, until: Instant) -> OpenQuestion {
     let number = question.number.to_string();
     let left = until.saturating_duration_since(Instant::now());
-    let (title, details) = (question.title, question.details);
+    let title = question.title;
+    let details = question.details;
     OpenQuestion {
         // After a crash the same question has the same id, so that an answer to it counts.
         id: RequestId::derive(&cx.request, &[question.tool, &details, &number]),

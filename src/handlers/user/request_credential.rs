@@ -170,11 +170,9 @@ impl RequestCredential {
 
     /// Returns whether the secret was stored in answer to this request.
     async fn is_stored_for(&self, cx: &ToolContext, deps: &UserDeps) -> Result<bool, ToolError> {
-        let (secrets, name, request) = (
-            deps.secrets.clone(),
-            self.name.clone(),
-            cx.request.to_string(),
-        );
+        let secrets = deps.secrets.clone();
+        let name = self.name.clone();
+        let request = cx.request.to_string();
         let reading = tokio::task::spawn_blocking(move || {
             let stored = secrets.list()?;
             Ok(stored.iter().any(|entry| {

@@ -72,7 +72,8 @@ impl SignalReader {
         categories: Vec<Category>,
         stop: impl Future<Output = ()>,
     ) -> Option<Result<SignalText, HomeError>> {
-        let (reader, cancelled) = (self.clone(), Arc::<AtomicBool>::default());
+        let reader = self.clone();
+        let cancelled = Arc::<AtomicBool>::default();
         let is_cancelled = Arc::clone(&cancelled);
         let mut reading = tokio::task::spawn_blocking(move || {
             reader.read_categories(&places, &categories, &is_cancelled)

@@ -272,10 +272,8 @@ impl StagedBridge {
 
     /// Takes the lock file of the bridge before.
     fn reuse_lock(&self, folders: &BridgeFolders) -> Result<(), HomeError> {
-        let (from, to) = (
-            folders.code_dir().join(LOCK_FILE),
-            self.code_dir().join(LOCK_FILE),
-        );
+        let from = folders.code_dir().join(LOCK_FILE);
+        let to = self.code_dir().join(LOCK_FILE);
         let copied = allow_missing(fs::copy(&from, &to)).map(drop);
         copied.map_err(HomeError::unwritable(&to))
     }
@@ -315,7 +313,8 @@ impl StagedBridge {
             wanted_at_ms: 0,
             deployed_at_ms: now_ms,
         };
-        let (staging, new) = (self.id.clone(), Some(new));
+        let staging = self.id.clone();
+        let new = Some(new);
         let change = PendingChange { staging, new };
         self.store.record_change(&self.name, change)?;
         self.is_committed = true;

@@ -153,7 +153,8 @@ impl FileTree {
         }
         for entry in fs::read_dir(folder).map_err(|error| at(&error))? {
             let entry = entry.map_err(|error| at(&error))?;
-            let (path, kind) = (entry.path(), entry.file_type().map_err(|error| at(&error))?);
+            let path = entry.path();
+            let kind = entry.file_type().map_err(|error| at(&error))?;
             if entry.file_name() == ".git" {
                 continue;
             }

@@ -272,7 +272,8 @@ impl ModStore {
             let Some(id) = id.filter(|id| is_item_id(id)) else {
                 continue;
             };
-            let (feature, staged) = (self.read_feature(id)?, self.staging_file(id).read()?);
+            let feature = self.read_feature(id)?;
+            let staged = self.staging_file(id).read()?;
             let (Some(feature), Some(staged)) = (feature, staged) else {
                 if list_entries(&folder)?.is_empty() {
                     continue;

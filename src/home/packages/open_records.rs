@@ -66,7 +66,8 @@ impl<'a> OpenRecords<'a> {
         let Some(error) = self.finish_pending()? else {
             return Ok(());
         };
-        let (taken, elsewhere) = (io::ErrorKind::AlreadyExists, io::ErrorKind::CrossesDevices);
+        let taken = io::ErrorKind::AlreadyExists;
+        let elsewhere = io::ErrorKind::CrossesDevices;
         if [taken, elsewhere].contains(&error.kind()) {
             return Err(PackageError::Conflict(format!(
                 "the files cannot be put in place: {error}. Nothing was changed. Its place must be free, and on the file \

@@ -35,7 +35,8 @@ pub(super) fn check_update(
     present: &PackageReceipt,
     path: &Path,
 ) -> Result<(), PackageError> {
-    let (word, id) = (present.kind.as_str(), &present.id);
+    let word = present.kind.as_str();
+    let id = &present.id;
     let choices = format!(
         "Nothing was changed. Choose another id; or uninstall it first (UninstallPackage), which keeps it for `{}`; `{}` lists \
          what is installed",

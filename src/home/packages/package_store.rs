@@ -286,7 +286,8 @@ impl PackageStore {
             Err(why) => why,
         };
         remove_tree(&staged).map_err(HomeError::unwritable(&staged))?;
-        let (word, id) = (new.kind.as_str(), &new.id);
+        let word = new.kind.as_str();
+        let id = &new.id;
         Err(PackageError::Invalid(format!(
             "the {word} {id:?} would not load without a problem: {problem}. Nothing was installed"
         )))

@@ -252,10 +252,8 @@ async fn a_cancelled_command_is_killed_and_released() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_releases_its_terminal() {
-    let (bench, fake) = (
-        Arc::new(EditorBench::new()),
-        Arc::new(FakeClient::default()),
-    );
+    let bench = Arc::new(EditorBench::new());
+    let fake = Arc::new(FakeClient::default());
     let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     fake.prepare("", None);
     let mut calls = tokio::task::JoinSet::new();
@@ -343,7 +341,8 @@ async fn what_needs_more_than_an_editor_has_runs_here() {
 
 #[tokio::test]
 async fn an_owner_who_wants_no_terminals_gets_none() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let bench = EditorBench::new();
+    let fake = Arc::new(FakeClient::default());
     let no = EditorSettings {
         terminals: false,
         ..editor_settings()
@@ -425,10 +424,8 @@ async fn names_are_counted_over_both_kinds_and_each_finds_its_side() {
 #[tokio::test]
 async fn what_an_editor_prints_is_masked_cleaned_and_kept_as_what_is_printed_here() {
     let redactor = Redactor::new([Secret::new("s3cret-value".to_owned())]);
-    let (bench, fake) = (
-        EditorBench::masking(redactor),
-        Arc::new(FakeClient::default()),
-    );
+    let bench = EditorBench::masking(redactor);
+    let fake = Arc::new(FakeClient::default());
     let _turn = bench.attach(&fake, client_capabilities(false, false, true));
     fake.prepare(
         "\u{1b}[31mred\u{1b}[0m s3cret-value\n",

@@ -106,14 +106,16 @@ impl EditorBench {
 
     /// A workspace and an editor that is attached to all conversations.
     fn with_editor(serves: ClientCapabilities) -> (Self, Arc<FakeClient>, TurnHandle) {
-        let (bench, fake) = (Self::new(), Arc::new(FakeClient::default()));
+        let bench = Self::new();
+        let fake = Arc::new(FakeClient::default());
         let turn = bench.attach(&fake, serves);
         (bench, fake, turn)
     }
 
     /// The same with an editor for which no call waits long.
     fn with_impatient_editor(serves: ClientCapabilities) -> (Self, Arc<FakeClient>, TurnHandle) {
-        let (bench, fake) = (Self::new(), Arc::new(FakeClient::default()));
+        let bench = Self::new();
+        let fake = Arc::new(FakeClient::default());
         let turn = bench.attach_impatient(&fake, serves);
         (bench, fake, turn)
     }

@@ -120,7 +120,8 @@ async fn what_is_no_utf_8_text_or_too_large_is_read_from_the_disk() {
 
 #[tokio::test]
 async fn files_outside_the_editors_project_are_none_of_its_own() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let bench = EditorBench::new();
+    let fake = Arc::new(FakeClient::default());
     fake.read_from_disk();
     std::fs::create_dir(bench.root.join("project")).expect("a folder");
     let _turn = bench.attach_with(

@@ -97,7 +97,8 @@ async fn serve_client(
         over: CancellationToken::new(),
     };
     let _closing = served.over.clone().drop_guard();
-    let (updated, extended) = (served.clone(), served.clone());
+    let updated = served.clone();
+    let extended = served.clone();
     let client = serve_requests!(Client.v1(), served;
         ReadTextFileRequest => read_text_file,
         WriteTextFileRequest => write_text_file,

@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 
 #[tokio::test]
 async fn an_agent_reads_and_writes_through_the_client() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let bench = EditorBench::new();
+    let fake = Arc::new(FakeClient::default());
     fake.read_from_disk();
     let wire = ServedClient::connect(&fake).await;
     let editor = wire.editor();
@@ -164,7 +165,8 @@ async fn a_read_that_is_dropped_is_given_up_at_the_other_end_too() {
 
 #[tokio::test]
 async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let bench = EditorBench::new();
+    let fake = Arc::new(FakeClient::default());
     fake.read_from_disk();
     let mut wire = ServedClient::connect(&fake).await;
     let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
@@ -206,7 +208,8 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_write_is_told_truthfully() 
 
 #[tokio::test]
 async fn an_editor_that_is_gone_is_left_out() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let bench = EditorBench::new();
+    let fake = Arc::new(FakeClient::default());
     fake.read_from_disk();
     let mut wire = ServedClient::connect(&fake).await;
     let editor: Arc<dyn ClientTools> = Arc::new(wire.editor());
@@ -235,7 +238,8 @@ async fn an_editor_that_is_gone_is_left_out() {
 
 #[tokio::test]
 async fn a_terminal_that_comes_too_late_is_released() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let bench = EditorBench::new();
+    let fake = Arc::new(FakeClient::default());
     let wire = ServedClient::connect(&fake).await;
     let timeout = impatient_settings().timeout;
     let editor = EditorClient::new(

@@ -38,10 +38,8 @@ async fn an_edit_finds_its_place_in_unsaved_text_and_is_made_by_the_editor() {
 #[tokio::test]
 async fn every_tool_that_writes_goes_the_same_way() {
     let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
-    let (a, b) = (
-        bench.put("a.txt", "disk a\n"),
-        bench.put("b.txt", "disk b\n"),
-    );
+    let a = bench.put("a.txt", "disk a\n");
+    let b = bench.put("b.txt", "disk b\n");
     fake.open(&a, "one\n");
     fake.open(&b, "two\n");
     let edits =
@@ -234,7 +232,8 @@ async fn a_protected_file_is_refused_before_the_editor_hears_of_it() {
 
 #[tokio::test]
 async fn line_endings_and_mark_of_the_file_live_through_an_editor_that_has_neither() {
-    let (bench, fake) = (EditorBench::new(), Arc::new(FakeClient::default()));
+    let bench = EditorBench::new();
+    let fake = Arc::new(FakeClient::default());
     fake.save(SaveBehaviour::As(|text| {
         format!("\u{FEFF}{}", text.replace('\n', "\r\n"))
     }));

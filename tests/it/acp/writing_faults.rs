@@ -88,7 +88,8 @@ async fn while_an_editor_does_not_say_what_it_has_nothing_is_written_beside_it()
 #[tokio::test]
 async fn a_patch_whose_second_file_is_refused_takes_the_first_one_back() {
     let (bench, fake, _turn) = EditorBench::with_editor(client_capabilities(true, true, false));
-    let (a, b) = (bench.put("a.txt", "one\n"), bench.put("b.txt", "two\n"));
+    let a = bench.put("a.txt", "one\n");
+    let b = bench.put("b.txt", "two\n");
     fake.open(&a, "one\n");
     fake.open(&b, "two\n");
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Update File: b.txt\n@@\n-two\n+2\n*** End Patch\n";

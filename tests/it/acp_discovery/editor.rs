@@ -237,7 +237,8 @@ impl DeviceTools {
         args: &Value,
     ) -> Option<Arc<dyn ObservedCall>> {
         let entry = self.registry().find(tool).ok()?;
-        let (request, conversation) = (&cx.request, &cx.conversation);
+        let request = &cx.request;
+        let conversation = &cx.conversation;
         let effect = entry.tool_spec().effect;
         self.editors.observe_call(CallView {
             of_task: false,

@@ -108,10 +108,8 @@ async fn a_guest_hides_no_tool_of_this_device() {
 async fn one_of_two_that_goes_leaves_the_other() {
     let setup = DeviceTools::new();
     let says = [tool_listing(&[tool_description("ide_find", "search")])];
-    let (one, two) = (
-        connect_editor("one", discovery_capability(), &says).await,
-        connect_editor("two", discovery_capability(), &says).await,
-    );
+    let one = connect_editor("one", discovery_capability(), &says).await;
+    let two = connect_editor("two", discovery_capability(), &says).await;
     let first = discover_editor_tools(&one.session, setup.registry(), &setup.editors).await;
     let second = discover_editor_tools(&two.session, setup.registry(), &setup.editors).await;
     let origin = || {

@@ -207,10 +207,8 @@ async fn each_session_has_a_catalog_of_its_own() {
         &[tool_listing(&[tool_description("ide_two", "read")])],
     )
     .await;
-    let (first, second) = (
-        discover_tools(&setup, &one).await,
-        discover_tools(&setup, &two).await,
-    );
+    let first = discover_tools(&setup, &one).await;
+    let second = discover_tools(&setup, &two).await;
     assert_eq!(first.own, vec!["ide_one".to_owned()]);
     assert_eq!(second.own, vec!["ide_two".to_owned()]);
 }

@@ -169,7 +169,8 @@ async fn sessions_of_one_editor_are_asked_each_and_prompts_are_not() {
     let mut editor = EditorProcess::launch(&setup.setting, serve_tools("allow_once"));
     editor.initialize_client(&discovery_capability()).await;
     let work: &Path = &setup.setting.workspace;
-    let (first, second) = (editor.session(work).await, editor.session(work).await);
+    let first = editor.session(work).await;
+    let second = editor.session(work).await;
     wait_until("two discoveries", || editor.requests(DISCOVER).len() == 2).await;
     for _ in 0..3 {
         let prompt = editor.prompt(&first, "status");

@@ -79,7 +79,8 @@ impl PeerScript {
 
     /// Runs the script to its end and checks that it succeeded.
     async fn holds(mut self) -> Self {
-        let (out, err) = (self.file("stdout"), self.file("stderr"));
+        let out = self.file("stdout");
+        let err = self.file("stderr");
         let running = self
             .command
             .stdin(std::process::Stdio::null())

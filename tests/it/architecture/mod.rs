@@ -351,7 +351,8 @@ fn the_page_has_the_same_table() {
     let mut written = BTreeMap::new();
     for row in page.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
-        let (parts, may) = (cells[0], cells[cells.len() - 1]);
+        let parts = cells[0];
+        let may = cells[cells.len() - 1];
         let before_its_limits = may.split(';').next().unwrap_or(may);
         for part in quoted(parts) {
             written.insert(part, quoted(before_its_limits));

@@ -114,14 +114,17 @@ fn begins_test_module(tokens: &[SourceToken]) -> bool {
 
 /// Removes the test modules and counts their lines.
 fn without_tests(tokens: &[SourceToken]) -> (Vec<SourceToken>, usize) {
-    let (mut kept, mut lines, mut at) = (Vec::new(), 0, 0);
+    let mut kept = Vec::new();
+    let mut lines = 0;
+    let mut at = 0;
     while at < tokens.len() {
         if !begins_test_module(&tokens[at..]) {
             kept.push(tokens[at].clone());
             at += 1;
             continue;
         }
-        let (begin, mut depth) = (at, 0);
+        let begin = at;
+        let mut depth = 0;
         for token in &tokens[begin..] {
             at += 1;
             match token.text.as_str() {
@@ -140,7 +143,9 @@ fn without_tests(tokens: &[SourceToken]) -> (Vec<SourceToken>, usize) {
 
 /// Splits a text into names, `::` and single characters, without comments and literals.
 fn split_tokens(text: &str) -> Vec<SourceToken> {
-    let (mut tokens, mut rest, mut line) = (Vec::new(), text, 1);
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    let mut line = 1;
     while let Some(first) = rest.chars().next() {
         let length = passed_over(rest).unwrap_or_else(|| {
             let length = match first {

@@ -164,10 +164,8 @@ async fn w62_what_cannot_be_pinned_or_named_is_refused() {
 #[tokio::test]
 async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
     let setup = RunnerFixture::with_unpaired_device("").await;
-    let (old, new) = (
-        write_bundle(&setup, "old", "old"),
-        write_bundle(&setup, "new", "new"),
-    );
+    let old = write_bundle(&setup, "old", "old");
+    let new = write_bundle(&setup, "new", "new");
     let code = setup.setting.home.join("bridges/fresh/code/bridge.js");
     for (point, left) in [
         ("bridge.copied", "old"),

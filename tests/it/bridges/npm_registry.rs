@@ -47,7 +47,8 @@ impl NpmRegistry {
 
 fn add_package(files: &mut Files, url: &str, manifest: &str, code: &str) {
     let mut version: Value = serde_json::from_str(manifest).expect("JSON");
-    let (name, number) = (json_text(&version["name"]), json_text(&version["version"]));
+    let name = json_text(&version["name"]);
+    let number = json_text(&version["version"]);
     let archive = tar_gz(&[
         ("package/package.json", manifest),
         ("package/index.js", code),

@@ -78,7 +78,8 @@ async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         std::fs::write(path, "of the owner").expect("written");
     }
-    let ((declared, _serving), (other, _others)) = (serve_once().await, serve_once().await);
+    let (declared, _serving) = serve_once().await;
+    let (other, _others) = serve_once().await;
     let code = CURIOUS
         .replace("WORK", &setup.setting.workspace.display().to_string())
         .replace("OWNER", &owner.display().to_string())

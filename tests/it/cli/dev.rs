@@ -97,10 +97,8 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
 async fn the_second_start_of_dev_is_the_same_device() {
     let user = CliUser::new();
     let first = user.serves(&["dev", "--json"]).await;
-    let (device, token) = (
-        first.ready["deviceId"].clone(),
-        first.ready["callerToken"].clone(),
-    );
+    let device = first.ready["deviceId"].clone();
+    let token = first.ready["callerToken"].clone();
     let url = first.ready["url"].clone();
     first.stopped().await;
     let second = user.serves(&["dev", "--json"]).await;

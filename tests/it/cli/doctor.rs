@@ -382,7 +382,8 @@ async fn find_beside_a_runner(user: &CliUser, url: &str, found: &mut BTreeSet<St
 }
 
 fn open_question(input: Option<QuestionInput>) -> OpenQuestion {
-    let (title, arguments) = ("make".to_owned(), "make".to_owned());
+    let title = "make".to_owned();
+    let arguments = "make".to_owned();
     let patience = Duration::from_mins(10);
     OpenQuestion {
         runs_command: true,
@@ -426,10 +427,8 @@ async fn find_after_a_crash_and_in_the_journal(user: &CliUser, found: &mut BTree
 async fn find_in_a_spoilt_home(user: &CliUser, found: &mut BTreeSet<String>) {
     let home = Home::open_home(&user.path("home")).expect("a home");
     spoil_files(user, &home);
-    let (bin, time) = (
-        user.path("bin"),
-        SystemTime::now() - Duration::from_hours(1),
-    );
+    let bin = user.path("bin");
+    let time = SystemTime::now() - Duration::from_hours(1);
     let left = fs::File::options()
         .write(true)
         .open(user.path("home/.device.json.0123456789abcdef.tmp"))

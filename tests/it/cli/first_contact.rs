@@ -90,7 +90,8 @@ async fn a_paired_device_is_offered_the_service() {
 
 #[tokio::test]
 async fn a_runner_without_a_backend_asks_what_to_do() {
-    let (host, user) = (CliUser::new(), CliUser::new());
+    let host = CliUser::new();
+    let user = CliUser::new();
     let (shown, code) = on_terminal(&user, "work", &[], "x\nq\n").await;
     assert!(
         shown.contains("1  try it here") && shown.matches("[1/2/q]").count() == 2,
@@ -107,9 +108,11 @@ async fn a_runner_without_a_backend_asks_what_to_do() {
 
 #[tokio::test]
 async fn a_pairing_names_the_next_step_and_a_missing_one_too() {
-    let (host, user) = (CliUser::new(), CliUser::new());
+    let host = CliUser::new();
+    let user = CliUser::new();
     let backend = host.serves(&["backend", "--json"]).await;
-    let (url, code) = (&backend.ready["url"], &backend.ready["pairingCode"]);
+    let url = &backend.ready["url"];
+    let code = &backend.ready["pairingCode"];
     let url = url.as_str().expect("a text");
     let place = ["--backend-url", url, "--workspace", "."];
     let unpaired = user.types(&[&place[..], &["run", "--once"]].concat()).await;
@@ -154,7 +157,8 @@ async fn init_takes_the_folder_it_stands_in_and_replaces_a_broken_file() {
 #[tokio::test]
 async fn init_beside_a_file_offers_to_add_the_folder() {
     let user = CliUser::new();
-    let (work, other) = (user.text("work"), user.text("other"));
+    let work = user.text("work");
+    let other = user.text("other");
     let written = format!("# mine\n[workspaces]\npaths = [\n  \"{work}\", # first\n]\n");
     user.write("home/config.toml", &written);
     for folder in ["work/below", "other"] {
@@ -317,14 +321,14 @@ async fn the_home_of_another_runner_in_a_workspace_is_hidden() {
 
 #[tokio::test]
 async fn the_next_step_after_pairing_names_the_workspaces_of_this_folder() {
-    let (host, user) = (CliUser::new(), CliUser::new());
+    let host = CliUser::new();
+    let user = CliUser::new();
     user.write("agent/a.md", "text");
     let backend = host.serves(&["backend", "--json"]).await;
-    let (url, code) = (&backend.ready["url"], &backend.ready["pairingCode"]);
-    let (url, code) = (
-        url.as_str().expect("a text"),
-        code.as_str().expect("a text"),
-    );
+    let url = &backend.ready["url"];
+    let code = &backend.ready["pairingCode"];
+    let url = url.as_str().expect("a text");
+    let code = code.as_str().expect("a text");
     let mut command = user.command(&["--backend-url", url, "pair", code]);
     command.current_dir(user.path(""));
     let said = super::run_with_input(command, "").await.done();

@@ -207,10 +207,8 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
         "[sandbox]\nnetwork = \"full\"\nconfine = 1\n",
     );
     user.write("none.toml", "");
-    let (none, args) = (
-        user.text("none.toml"),
-        json!({ "command": reach }).to_string(),
-    );
+    let none = user.text("none.toml");
+    let args = json!({ "command": reach }).to_string();
     let args = ["--config", &none, "send", "Bash", &args];
     let said = user.run_as_caller(&dev.ready, &args).await;
     assert_lacks!(said.out, "reached\n");

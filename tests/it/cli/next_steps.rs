@@ -123,7 +123,8 @@ async fn hints_repeat_the_flags_without_which_they_act_on_another_home() {
 
 #[tokio::test]
 async fn the_backend_s_screen_has_the_lines_for_the_device_and_the_caller() {
-    let (host, device) = (CliUser::new(), CliUser::new());
+    let host = CliUser::new();
+    let device = CliUser::new();
     let home = host.text("home of the backend");
     let backend = without_variables(&host, &["--home", &home, "backend"]);
     let backend = ShownLines::until(backend, "Ctrl-C stops").await;
@@ -185,7 +186,8 @@ async fn the_backend_s_screen_has_the_lines_for_the_device_and_the_caller() {
 
 #[tokio::test]
 async fn a_device_that_was_never_paired_is_told_so() {
-    let (host, user) = (CliUser::new(), CliUser::new());
+    let host = CliUser::new();
+    let user = CliUser::new();
     let backend = host.serves(&["backend", "--json"]).await;
     let url = backend.ready["url"].as_str().expect("a text");
     let code = backend.ready["pairingCode"].as_str().expect("a text");

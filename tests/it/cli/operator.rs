@@ -6,7 +6,8 @@ use super::CliUser;
 
 #[tokio::test]
 async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
-    let (host, user) = (CliUser::new(), CliUser::new());
+    let host = CliUser::new();
+    let user = CliUser::new();
     let backend = host.serves(&["backend", "--json"]).await;
     let url = backend.ready["url"]
         .as_str()

@@ -52,7 +52,8 @@ async fn record_demonstration() -> Vec<ShownLine> {
 
 /// Draws the lines as a picture that shows them one after the other.
 fn draw_recording(lines: &[ShownLine]) -> String {
-    let (width, height) = (COLUMNS + 2 * MARGIN, lines.len() * LINE + 2 * MARGIN);
+    let width = COLUMNS + 2 * MARGIN;
+    let height = lines.len() * LINE + 2 * MARGIN;
     let mut picture = format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="punie-runner demo on a terminal">
 <style>
@@ -65,7 +66,8 @@ text {{ font: 14px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;
 "##
     );
     for (number, line) in lines.iter().enumerate() {
-        let (x, y) = (MARGIN, MARGIN + number * LINE + LINE * 3 / 4);
+        let x = MARGIN;
+        let y = MARGIN + number * LINE + LINE * 3 / 4;
         let text = escape_text(&line.text);
         let text = text.strip_prefix("ok  ").map_or_else(
             || text.clone(),

@@ -16,15 +16,14 @@ const READY: [&str; 9] = [
 
 #[tokio::test]
 async fn a_device_is_paired_and_then_runs_by_itself() {
-    let (host, user) = (CliUser::new(), CliUser::new());
+    let host = CliUser::new();
+    let user = CliUser::new();
     let backend = host.serves(&["backend", "--json"]).await;
     let ready = &backend.ready;
     assert_eq!(object_keys(ready), READY);
     assert_fields!(ready, {"deviceId": null, "consoleUrl": null});
-    let (url, code) = (
-        ready["url"].as_str().expect("a text"),
-        ready["pairingCode"].as_str().expect("a text"),
-    );
+    let url = ready["url"].as_str().expect("a text");
+    let code = ready["pairingCode"].as_str().expect("a text");
 
     let place = ["--backend-url", url, "--workspace", "."];
     user.types(&[&place[..], &["run", "--once"]].concat())
@@ -102,13 +101,12 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
 
 #[tokio::test]
 async fn nobody_answers_and_the_request_is_taken_back() {
-    let (host, user) = (CliUser::new(), CliUser::new());
+    let host = CliUser::new();
+    let user = CliUser::new();
     let backend = host.serves(&["backend", "--json"]).await;
     let ready = &backend.ready.clone();
-    let (url, code) = (
-        ready["url"].as_str().expect("a text"),
-        ready["pairingCode"].as_str().expect("a text"),
-    );
+    let url = ready["url"].as_str().expect("a text");
+    let code = ready["pairingCode"].as_str().expect("a text");
     user.types(&["--backend-url", url, "--workspace", ".", "pair", code])
         .await
         .done();
@@ -198,13 +196,15 @@ async fn without_a_backend_or_a_workspace_there_is_advice() {
 
 #[tokio::test]
 async fn a_file_that_names_another_backend_is_left_alone() {
-    let (host, user) = (CliUser::new(), CliUser::new());
+    let host = CliUser::new();
+    let user = CliUser::new();
     user.write(
         "home/config.toml",
         "# mine\n[backend]\nurl = \"https://other.example\"\n",
     );
     let backend = host.serves(&["backend", "--json"]).await;
-    let (url, code) = (&backend.ready["url"], &backend.ready["pairingCode"]);
+    let url = &backend.ready["url"];
+    let code = &backend.ready["pairingCode"];
     let args = [
         "--backend-url",
         url.as_str().expect("a text"),

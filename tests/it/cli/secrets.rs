@@ -52,7 +52,8 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
             )
         })
         .collect();
-    let (by_mailing, by_nobody) = (json!(["mailing"]), json!([]));
+    let by_mailing = json!(["mailing"]);
+    let by_nobody = json!([]);
     let wanted = [
         (Some("mailer"), true, by_mailing.clone()),
         (Some("pin"), true, by_nobody),

@@ -154,18 +154,18 @@ async fn the_status_and_the_history_fit_a_terminal() {
             .await;
     }
     let work = regex::escape(&user.text("work"));
-    let (work, port) = ((work.as_str(), "WORK"), (r":\d{5}\b", ":PORT"));
+    let work = (work.as_str(), "WORK");
+    let port = (r":\d{5}\b", ":PORT");
     let pid = (r"\(pid .*\) +", "(pid PID, AGE)             ");
-    let (age, id) = (
-        (r"\b(now|\d+ s ago)\b", "now"),
-        (r"\b[0-9a-f]{8}\b", "<the-id>"),
-    );
+    let age = (r"\b(now|\d+ s ago)\b", "now");
+    let id = (r"\b[0-9a-f]{8}\b", "<the-id>");
     let time = (r"\b\d\d:\d\d:\d\d\b", "15:04:05");
     let shown = user.types_on_terminal(&["status"]).await;
     hold!("screen_status", shown, work, port, pid, age);
     let shown = user.types_on_terminal(&["history"]).await;
     // The widths of the columns depend on the times.
-    let (cut, blanks) = ((r"word[word ]*…", "word…"), (" {2,}", "  "));
+    let cut = (r"word[word ]*…", "word…");
+    let blanks = (" {2,}", "  ");
     let took = (r"\b\d+ ms\b|\b\d\.\d s\b", "9 ms");
     hold!("screen_history", shown, took, time, id, cut, blanks);
     let shown = user.types_on_terminal(&["history", "@last"]).await;

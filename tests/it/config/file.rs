@@ -207,7 +207,8 @@ fn the_first_file_changes_nothing_and_shows_the_defaults_truly() {
         config.backend.proxy.is_some(),
         "the example of proxy is a valid proxy"
     );
-    let (request_key, proxy) = (config.backend.request_key, config.backend.proxy.clone());
+    let request_key = config.backend.request_key;
+    let proxy = config.backend.proxy.clone();
     let shown = Backend {
         url: Some(example),
         request_key,

@@ -170,7 +170,8 @@ fn the_home_and_the_file_can_be_elsewhere() {
     );
 
     fs::write(user.path("mine.toml"), "limits.reads = 4").expect("written");
-    let (mine, gone) = (user.path("mine.toml"), user.path("gone.toml"));
+    let mine = user.path("mine.toml");
+    let gone = user.path("gone.toml");
     let user = user.set("PUNIE_CONFIG", mine);
     assert_eq!(user.config().limits.reads, 4);
     let user = user.flags(|flags| flags.config = Some(gone.clone()));
@@ -252,7 +253,8 @@ fn workspaces_come_from_one_source_in_order_and_each_once() {
     let user = ConfigUser::with_file(
         "[workspaces]\npaths = [\"~/work/b\", \"../work/a\", \"~/work/./b\"]",
     );
-    let (a, b) = (user.path("work/a"), user.path("work/b"));
+    let a = user.path("work/a");
+    let b = user.path("work/b");
     assert_eq!(
         user.config().workspaces,
         [b.clone(), a.clone()],

@@ -31,10 +31,8 @@ async fn npm() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python() {
-    let (folder, program) = (
-        foreign_folder("python"),
-        find_installed("python/bin/python"),
-    );
+    let folder = foreign_folder("python");
+    let program = find_installed("python/bin/python");
     let here = Command::new(&program)
         .args(["-c", "import convex"])
         .output()
@@ -54,10 +52,8 @@ async fn python() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rust() {
-    let (folder, program) = (
-        foreign_folder("rust"),
-        find_installed("rust/debug/conformance-rust"),
-    );
+    let folder = foreign_folder("rust");
+    let program = find_installed("rust/debug/conformance-rust");
     let here = program.exists();
     let script = ConformanceScript {
         name: "rust",

@@ -32,7 +32,8 @@ impl ConformanceScript {
 
     async fn holds(&self) {
         let mut host = ConformanceHost::start().await;
-        let (home, mut said) = (tempfile::tempdir().expect("a folder"), String::new());
+        let home = tempfile::tempdir().expect("a folder");
+        let mut said = String::new();
         let errors = home.path().join("stderr");
         let ended =
             tokio::time::timeout(PATIENCE, self.run(&mut host, home.path(), &mut said)).await;

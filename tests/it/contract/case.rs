@@ -175,7 +175,9 @@ impl<'s> CaseRun<'s> {
         for i in 0..times {
             self.kept.insert("i".into(), json!(i));
             let (path, kind, args) = self.called(step)?;
-            let (wire, path, kind) = (self.stage.wire.clone(), path.to_owned(), kind.to_owned());
+            let wire = self.stage.wire.clone();
+            let path = path.to_owned();
+            let kind = kind.to_owned();
             calls.spawn(async move { wire.call(&kind, &path, &args).await });
         }
         let envelopes = calls.join_all().await;
@@ -194,7 +196,8 @@ impl<'s> CaseRun<'s> {
         } else {
             0
         };
-        let (wanted, others) = (usize::from(step.contains_key("once")), as_said("others")?);
+        let wanted = usize::from(step.contains_key("once"));
+        let others = as_said("others")?;
         if once == wanted && once + others == envelopes.len() {
             return Ok(());
         }

@@ -51,7 +51,8 @@ async fn no_wake_up_is_lost_between_a_poll_and_the_next() {
         }
     });
     // A lost wake-up would hold a poll for the full wait and return it empty.
-    let (mut cursor, mut seen) = (Value::Null, Vec::new());
+    let mut cursor = Value::Null;
+    let mut seen = Vec::new();
     while seen.len() < REQUESTS {
         let page = device.poll(cursor, 25_000).await;
         let events = page["events"].as_array().expect("events");
@@ -79,7 +80,8 @@ async fn no_wake_up_is_lost_between_a_poll_and_the_next() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_device_s_event_does_not_end_a_hold() {
     let server = TestBackend::start().await;
-    let (device, other) = (server.pair("dev-1").await, server.pair("dev-2").await);
+    let device = server.pair("dev-1").await;
+    let other = server.pair("dev-2").await;
     let polling = poll(&server, &device, Value::Null);
     server.caller().append("req-2", &other.id, "{}").await;
     server.caller().append("req-1", &device.id, "{}").await;

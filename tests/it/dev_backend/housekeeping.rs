@@ -169,7 +169,9 @@ async fn the_rows_of_old_requests_go_where_the_time_in_their_ids_has_them_refuse
             .to_string()
     };
     // One id has the present time, one is from a caller whose clock is two hours ahead, and one carries no time.
-    let (now, ahead, plain) = (uuid7(0.0), uuid7(120.0 * MINUTE), "plain".to_owned());
+    let now = uuid7(0.0);
+    let ahead = uuid7(120.0 * MINUTE);
+    let plain = "plain".to_owned();
     for id in [&now, &ahead, &plain] {
         append_request(&server, id, None).await;
         device.claim(id, "lease").await;

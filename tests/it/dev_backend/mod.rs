@@ -19,7 +19,8 @@ async fn of_parallel_appends_of_one_id_one_creates() {
     let device = server.pair("dev-1").await;
     let mut calls = JoinSet::new();
     for _ in 0..8 {
-        let (caller, device) = (server.caller(), device.id.clone());
+        let caller = server.caller();
+        let device = device.id.clone();
         calls.spawn(async move { caller.append("req-1", &device, "{}").await });
     }
     let replies = calls.join_all().await;
@@ -49,7 +50,8 @@ async fn everything_survives_a_restart() {
     assert_eq!(server.backend.pairing_code().expect("read"), code);
     assert!(server.backend.caller_token_is_valid(&server.caller_token));
     assert!(!server.backend.caller_token_is_valid("another"));
-    let (device, caller) = (server.reconnect_device(&device), server.caller());
+    let device = server.reconnect_device(&device);
+    let caller = server.caller();
     assert_eq!(device.poll(Value::Null, 0).await, before);
     assert_eq!(caller.result("req-1").await["outcome"], "ok");
     assert_eq!(

@@ -49,7 +49,8 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
         .into_iter()
         .filter(|u| u["toolCallId"] == *id)
         .collect();
-    let (first, last) = (&shown[0], &shown[shown.len() - 1]);
+    let first = &shown[0];
+    let last = &shown[shown.len() - 1];
     assert_fields!(first, {"kind": "read", "title": "Read a.txt"});
     let work = std::fs::canonicalize(&setup.setting.workspace).expect("there");
     assert_fields!(first, {
@@ -179,17 +180,13 @@ async fn two_sessions_each_show_the_calls_of_their_own_conversation() {
     let setup = RunnerFixture::new().await;
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.initialize_client(&json!({})).await;
-    let (all, one) = (
-        editor.session(&setup.setting.workspace).await,
-        editor.session(&setup.setting.workspace).await,
-    );
+    let all = editor.session(&setup.setting.workspace).await;
+    let one = editor.session(&setup.setting.workspace).await;
     editor.attach(&one, "attach talk-1").await;
     editor.attach(&all, "attach").await;
     let list = |talk: &str| ToolCall::new("Glob", &json!({ "pattern": "*" })).of(talk);
-    let (mine, other) = (
-        setup.ask(list("talk-1")).await,
-        setup.ask(list("talk-2")).await,
-    );
+    let mine = setup.ask(list("talk-1")).await;
+    let other = setup.ask(list("talk-2")).await;
     editor.shows(&one, &mine, "completed").await;
     editor.shows(&all, &other, "completed").await;
     assert!(

@@ -126,7 +126,8 @@ async fn f24_a_name_that_cannot_be_resolved_and_then_can_drains_the_outbox() {
         .with_tool::<AwaitFile>()
         .into_entries()])
     .expect("one tool");
-    let (first, cap) = (Duration::from_millis(20), Duration::from_millis(200));
+    let first = Duration::from_millis(20);
+    let cap = Duration::from_millis(200);
     let settings = settings_with(|settings| {
         settings.waits.retry = (first, cap);
     });

@@ -42,14 +42,14 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
         });
     });
     let runner = RunnerInProcess::start(&setup, whole.registry, settings);
-    let (next, tally) = (
-        Arc::new(AtomicU64::new(0)),
-        Arc::new(CancelTally::default()),
-    );
+    let next = Arc::new(AtomicU64::new(0));
+    let tally = Arc::new(CancelTally::default());
     let mut work = JoinSet::new();
     let callers = LocalSet::new();
     for _ in 0..AT_ONCE {
-        let (setup, next, tally) = (Arc::clone(&setup), Arc::clone(&next), Arc::clone(&tally));
+        let setup = Arc::clone(&setup);
+        let next = Arc::clone(&next);
+        let tally = Arc::clone(&tally);
         let caller = async move {
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -67,10 +67,8 @@ async fn f42_a_cancel_that_races_the_start_leaves_a_call_that_never_ran_or_was_k
         0,
         "a command lives on that was answered as cancelled"
     );
-    let (never, killed) = (
-        tally.never_ran.load(Ordering::Relaxed),
-        tally.killed.load(Ordering::Relaxed),
-    );
+    let never = tally.never_ran.load(Ordering::Relaxed);
+    let killed = tally.killed.load(Ordering::Relaxed);
     assert_eq!(never + killed, SEEDS);
     assert!(
         never > 0 && killed > 0,

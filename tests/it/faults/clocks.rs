@@ -71,7 +71,8 @@ struct ClocksAhead {
 
 impl ClocksAhead {
     fn clock(self: &Arc<Self>) -> Clock {
-        let (day, boot) = (Arc::clone(self), Arc::clone(self));
+        let day = Arc::clone(self);
+        let boot = Arc::clone(self);
         Clock::from_time_fns(
             move || system_ms() + day.time_of_day.load(Ordering::SeqCst),
             move || system_ms() + boot.since_boot.load(Ordering::SeqCst),
@@ -190,7 +191,8 @@ async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
     runner.stop().await;
     // The backend may still hold a poll of the stopped runner. The relay records it only with its answer, but under its
     // old time.
-    let (since, arrived) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let since = Instant::now();
+    let arrived = Arc::new(AtomicUsize::new(0));
     let answered = || {
         let polls = relay.calls(POLL);
         polls.iter().filter(|poll| poll.at > since).count()

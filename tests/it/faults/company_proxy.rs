@@ -58,7 +58,8 @@ async fn the_environment_names_the_proxy_and_what_needs_none() {
     let setup = RunnerFixture::new().await;
     let proxy = ConnectProxy::start().await;
     let behind = ProxiedBackend::the(&proxy, &setup).await;
-    let (right, wrong) = (proxy.url(CREDENTIALS), proxy.url("me:swordfish"));
+    let right = proxy.url(CREDENTIALS);
+    let wrong = proxy.url("me:swordfish");
     for (variables, code) in cases! {
         (vec![], 69),
         (vec![("HTTPS_PROXY", right.as_str()), ("NO_PROXY", "elsewhere.test, .localhost")], 69),

@@ -76,10 +76,8 @@ async fn f13_a_torn_end_of_the_log_costs_only_what_was_not_synced() {
         .store_fact("cursor", "unsynced".to_owned())
         .await
         .expect("noted");
-    let (main, log) = (
-        std::fs::read(&file).expect("reads"),
-        std::fs::read(log_of(&file)).expect("reads"),
-    );
+    let main = std::fs::read(&file).expect("reads");
+    let log = std::fs::read(log_of(&file)).expect("reads");
     let synced = usize::try_from(synced).expect("small");
     assert!(log.len() > synced, "the note is in the log");
     for step in 0..40 {
@@ -172,7 +170,9 @@ async fn f14_whichever_page_is_damaged_the_rest_is_carried_over() {
         .expect("opens")
         .read_to_end(&mut sound)
         .expect("reads");
-    let (mut damaged, mut in_part, mut leading) = (0, 0, 0);
+    let mut damaged = 0;
+    let mut in_part = 0;
+    let mut leading = 0;
     for page in 0..sound.len() / PAGE {
         let after = tempfile::tempdir().expect("a folder");
         let file = after.path().join("journal.sqlite3");

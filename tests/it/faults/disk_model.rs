@@ -80,7 +80,8 @@ impl DurableDisk {
         let mut lines = Vec::new();
         for entry in fs::read_dir(folder).expect("a folder") {
             let entry = entry.expect("an entry");
-            let (kind, name) = (entry.file_type().expect("a kind"), entry.file_name());
+            let kind = entry.file_type().expect("a kind");
+            let name = entry.file_name();
             let key = key_of(&entry.path());
             if kind.is_dir() {
                 let inner = [inner, name.to_str().expect("text")].join("/");
@@ -133,7 +134,8 @@ impl DurableDisk {
             by_chance(&mut names, from, chance);
         }
         for (name, (key, is_folder)) in names {
-            let (old, new) = (from.join(&name), to.join(&name));
+            let old = from.join(&name);
+            let new = to.join(&name);
             if is_folder {
                 // A folder that is gone by now is empty on the disk, as far as the runner uses its folders.
                 if old.is_dir() {

@@ -132,10 +132,8 @@ async fn a_journal_that_was_cut_emptied_or_removed_is_told_until_the_owner_ackno
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_home_that_was_put_back_from_an_older_copy_is_told() {
     let (setup, _) = stopped_device().await;
-    let (home, copy) = (
-        &setup.setting.home,
-        setup.setting.home.with_extension("copy"),
-    );
+    let home = &setup.setting.home;
+    let copy = setup.setting.home.with_extension("copy");
     let copy_folder = |from: &std::path::Path, to: &std::path::Path| {
         let copied = std::process::Command::new("cp")
             .arg("-a")

@@ -457,9 +457,11 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
     let mut asked = Vec::new();
     let mut edits = Vec::new();
     for round in 0..20 {
-        let (log, list) = (format!("ran-{round}"), format!("list-{round}.txt"));
+        let log = format!("ran-{round}");
+        let list = format!("list-{round}.txt");
         setup.write(&list, "one\n");
-        let (old, new) = ("one\n", format!("one\n{round}\n"));
+        let old = "one\n";
+        let new = format!("one\n{round}\n");
         for ask in [
             ToolCall::new(
                 "Edit",

@@ -53,10 +53,8 @@ async fn f64_a_log_that_is_taken_away_is_made_anew_and_one_that_is_full_disturbs
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_in_json_has_an_object_a_line_and_no_secret() {
     let setup = RunnerFixture::with_config("[log]\nformat = \"json\"\n").await;
-    let (value, token) = (
-        "no-pattern-of-any-kind",
-        format!("ghp_{}", "a1B2".repeat(9)),
-    );
+    let value = "no-pattern-of-any-kind";
+    let token = format!("ghp_{}", "a1B2".repeat(9));
     let secrets = Home::open_home(&setup.setting.home).expect("a home");
     SecretStore::in_home(&secrets)
         .set_secret("A_VALUE", &Secret::new(value.to_owned()))

@@ -319,7 +319,9 @@ fn count_effects(powered: &PoweredFixture) -> BTreeMap<String, usize> {
 async fn cut_power(cuts: u32) {
     let powered = PoweredFixture::new().await;
     powered.stage.write("found.txt", "it is there\n");
-    let (mut dice, mut asked, mut fell) = (SeededNumbers(0xf00d), BTreeMap::new(), 0);
+    let mut dice = SeededNumbers(0xf00d);
+    let mut asked = BTreeMap::new();
+    let mut fell = 0;
     let mut open = Vec::new();
     for round in 0..cuts {
         open.extend(ask_mixed(&powered, &mut asked, &mut dice).await);

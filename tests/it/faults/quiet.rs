@@ -59,7 +59,8 @@ async fn f29_no_call_is_made_again_before_the_time_that_the_backend_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f30_the_time_may_be_a_date_or_past_or_absurd() {
     let date = |ahead: i64| {
-        let (now, by) = (SystemTime::now(), Duration::from_secs(ahead.unsigned_abs()));
+        let now = SystemTime::now();
+        let by = Duration::from_secs(ahead.unsigned_abs());
         let at = if ahead < 0 {
             now.checked_sub(by)
         } else {

@@ -33,7 +33,8 @@ impl HoldingServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let [connections, calls] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-        let (accepted, answered) = (Arc::clone(&connections), Arc::clone(&calls));
+        let accepted = Arc::clone(&connections);
+        let answered = Arc::clone(&calls);
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             let mut open = JoinSet::new();

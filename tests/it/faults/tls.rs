@@ -70,7 +70,8 @@ pub(crate) async fn start_tls_gate(
     serving.spawn(async move {
         let mut open = JoinSet::new();
         while let Ok((socket, _)) = listener.accept().await {
-            let (acceptor, upstream) = (acceptor.clone(), upstream.clone());
+            let acceptor = acceptor.clone();
+            let upstream = upstream.clone();
             open.spawn(async move {
                 // Most of these tests are about a refused handshake.
                 let Ok(mut near) = acceptor.accept(socket).await else {
@@ -145,7 +146,8 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_websocket_is_opened_through_tls_to_a_trusted_certificate_and_to_no_other() {
     let worker = WorkerProcess::new().await;
-    let (ours, theirs) = (make_authority("ours"), make_authority("theirs"));
+    let ours = make_authority("ours");
+    let theirs = make_authority("theirs");
     let roots = worker.setting.logs.join("roots.pem");
     std::fs::write(&roots, ours.pem()).expect("written");
     let plain = worker

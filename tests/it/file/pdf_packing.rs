@@ -39,7 +39,9 @@ fn encode_runs(bytes: &[u8]) -> Vec<u8> {
 /// Encodes one byte, repeated, for LZWDecode: each code is the previous one and a byte more. One round unpacks to seven
 /// megabytes.
 fn encode_lzw(rounds: usize) -> Vec<u8> {
-    let (mut out, mut held, mut bits) = (Vec::new(), 0_u64, 0);
+    let mut out = Vec::new();
+    let mut held = 0_u64;
+    let mut bits = 0;
     let mut put = |code: u64, width: u32| {
         held = held << width | code;
         bits += width;

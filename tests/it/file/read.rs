@@ -73,7 +73,8 @@ async fn read_stops_at_its_budget_and_pages_join_to_the_file() {
         .map(|n| format!("{n} {}", "é".repeat(n % 90)))
         .collect();
     bench.put("f", lines.join("\n") + "\n");
-    let (mut offset, mut seen) = (1, Vec::new());
+    let mut offset = 1;
+    let mut seen = Vec::new();
     while seen.len() < lines.len() {
         let args = json!({"file_path": "f", "offset": offset, "max_chars": 3_000});
         let reply = bench.ok("Read", args).await;

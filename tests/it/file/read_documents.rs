@@ -178,7 +178,8 @@ pub(super) fn pdf_of(pages: &[Vec<u8>], font: &str, more: &[Vec<u8>]) -> Vec<u8>
         bytes.extend(b"\nendobj\n");
     }
     let start = bytes.len();
-    let (count, table) = (objects.len() + 1, table.concat());
+    let count = objects.len() + 1;
+    let table = table.concat();
     bytes.extend(
         format!(
             "xref\n0 {count}\n0000000000 65535 f \n{table}trailer\n<< /Size {count} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n"
@@ -455,7 +456,8 @@ async fn a_notebook_is_shown_by_cell_and_read_by_line() {
 
 /// Returns a ZIP archive whose files are empty, although the archive declares these sizes.
 pub(super) fn make_zip(entries: &[(&str, u32)]) -> Vec<u8> {
-    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    let mut bytes = Vec::new();
+    let mut directory = Vec::new();
     for (name, size) in entries {
         let length = u16::try_from(name.len()).unwrap().to_le_bytes();
         let at = u32::try_from(bytes.len()).unwrap();
@@ -471,10 +473,8 @@ pub(super) fn make_zip(entries: &[(&str, u32)]) -> Vec<u8> {
         directory.extend(at.to_le_bytes());
         directory.extend(name.bytes());
     }
-    let (start, length) = (
-        u32::try_from(bytes.len()).unwrap(),
-        u32::try_from(directory.len()).unwrap(),
-    );
+    let start = u32::try_from(bytes.len()).unwrap();
+    let length = u32::try_from(directory.len()).unwrap();
     let count = u16::try_from(entries.len()).unwrap().to_le_bytes();
     bytes.extend(directory);
     bytes.extend(b"PK\x05\x06\0\0\0\0");

@@ -315,7 +315,10 @@ async fn a_document_shows_its_headers_once_and_no_empty_notes() {
     let bench = Bench::new();
     let paragraph = |text: &str| format!("<w:p><w:r><w:t>{text}</w:t></w:r></w:p>");
     let part = |text: &str| format!("<w:x>{}</w:x>", paragraph(text)).into_bytes();
-    let (body, head, foot, empty) = (part("Body"), part("Company"), part("Page"), part(""));
+    let body = part("Body");
+    let head = part("Company");
+    let foot = part("Page");
+    let empty = part("");
     bench.put(
         "a.docx",
         office_archive(&[

@@ -80,7 +80,8 @@ async fn serve_connection(shared: &SharedTunnels, mut near: TcpStream) -> Option
     }
     let head = String::from_utf8(head).ok()?;
     let mut words = head.split_whitespace();
-    let (method, target) = (words.next()?, words.next()?.to_owned());
+    let method = words.next()?;
+    let target = words.next()?.to_owned();
     let wanted = format!(
         "proxy-authorization: basic {}",
         BASE64_STANDARD.encode(CREDENTIALS)

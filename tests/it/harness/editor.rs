@@ -70,7 +70,8 @@ impl EditorProcess {
             serve: Mutex::new(Box::new(serve)),
             reading: Arc::default(),
         });
-        let (stdout, listens) = (child.stdout.take().expect("piped"), Arc::clone(&shared));
+        let stdout = child.stdout.take().expect("piped");
+        let listens = Arc::clone(&shared);
         let reader = std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines() {
                 let Ok(line) = line else { return };
@@ -321,8 +322,8 @@ struct PausedReader(
 );
 
 fn hold_lock(reading: Arc<Mutex<()>>) -> PausedReader {
-    let ((sender, receiver), (held, holds)) =
-        (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let (held, holds) = std::sync::mpsc::channel();
     let holding = std::thread::spawn(move || {
         let _held = reading.lock();
         let _ = held.send(());

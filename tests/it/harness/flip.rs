@@ -18,7 +18,9 @@ impl FlippingNames {
     /// Starts the exchange. Both names must exist.
     pub fn start(one: &Path, other: &Path) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (one, other, seen) = (one.to_owned(), other.to_owned(), Arc::clone(&over));
+        let one = one.to_owned();
+        let other = other.to_owned();
+        let seen = Arc::clone(&over);
         let thread = std::thread::spawn(move || {
             while !seen.load(Ordering::Relaxed) {
                 renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)

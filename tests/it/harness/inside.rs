@@ -170,7 +170,8 @@ impl RunnerInProcess {
             tool_threads: ToolThreads::default(),
         };
         change(&mut parts);
-        let (stop, runner) = (ShutdownSignal::new(), Runner::new(parts, wake_channel()));
+        let stop = ShutdownSignal::new();
+        let runner = Runner::new(parts, wake_channel());
         let mut running = JoinSet::new();
         let asked = stop.clone();
         running.spawn(async move { runner.run_until_stopped(&asked).await });

@@ -37,7 +37,8 @@ impl OnTerminal {
             .spawn()
             .expect("started");
         let shown = Arc::new(Mutex::new(Vec::new()));
-        let (screen, mut output) = (Arc::clone(&shown), ours.try_clone().expect("a copy"));
+        let screen = Arc::clone(&shown);
+        let mut output = ours.try_clone().expect("a copy");
         let reader = std::thread::spawn(move || {
             let mut piece = [0; 4096];
             // `read` fails once the program's side of the terminal is closed.

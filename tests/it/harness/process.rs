@@ -159,10 +159,8 @@ impl RunningProgram {
     ) -> Self {
         restore_interrupts();
         let (number, log_file) = new_numbered_file(&setting.logs, ".log");
-        let (log, out) = (
-            setting.logs.join(format!("{number}.log")),
-            setting.logs.join(format!("{number}.out")),
-        );
+        let log = setting.logs.join(format!("{number}.log"));
+        let out = setting.logs.join(format!("{number}.out"));
         setting.set_environment(&mut command);
         let child = command
             .envs(variables.iter().copied())

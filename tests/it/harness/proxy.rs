@@ -149,7 +149,8 @@ async fn proxy_connection(shared: &SharedProxy, near: TcpStream) -> io::Result<(
     near.set_nodelay(true)?;
     let far = TcpStream::connect(shared.upstream).await?;
     far.set_nodelay(true)?;
-    let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
+    let (near_in, near_out) = near.into_split();
+    let (far_in, far_out) = far.into_split();
     let (mark, marked) = watch::channel(None);
     let asking = pump_bytes(
         shared,
@@ -183,8 +184,10 @@ async fn pump_bytes(
     mut marked: watch::Receiver<Option<ConnectionFault>>,
 ) -> io::Result<()> {
     let mut general = shared.toxic.subscribe();
-    let (mut buffer, mut carried, mut under, mut asked) =
-        (vec![0; 16 << 10], 0, ConnectionFault::Pass, Vec::new());
+    let mut buffer = vec![0; 16 << 10];
+    let mut carried = 0;
+    let mut under = ConnectionFault::Pass;
+    let mut asked = Vec::new();
     loop {
         let read = tokio::select! {
             read = from.read(&mut buffer) => read?,

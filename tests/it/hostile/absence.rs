@@ -244,11 +244,10 @@ fn network_answer(setup: &RunnerFixture) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_level_is_the_same_in_a_result_a_heartbeat_and_the_status() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (none, older) = (
-        compile_program("without", folder.path()),
-        compile_program("older_landlock", folder.path()),
-    );
-    let (none, older) = (none.display().to_string(), older.display().to_string());
+    let none = compile_program("without", folder.path());
+    let older = compile_program("older_landlock", folder.path());
+    let none = none.display().to_string();
+    let older = older.display().to_string();
     for (launcher, expected) in [
         (vec![], "full"),
         (vec![older.as_str(), "5"], "partial:[signal_runner]"),

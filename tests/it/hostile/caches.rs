@@ -293,7 +293,8 @@ async fn in_a_container_the_caches_are_empty_and_status_says_why() {
     for name in ["upper", "work"] {
         fs::create_dir_all(layers.join(name)).expect("made");
     }
-    let (home, layers) = (setup.setting.home.display(), layers.display());
+    let home = setup.setting.home.display();
+    let layers = layers.display();
     let mount = format!(
         "mount -t overlay overlay -o lowerdir={home},upperdir={layers}/upper,workdir={layers}/work,userxattr {home}"
     );

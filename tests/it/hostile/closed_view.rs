@@ -283,7 +283,8 @@ async fn commands_reach_the_chosen_ports_of_this_machine_and_no_others() {
         });
         port
     };
-    let (open, closed) = (serve(), serve());
+    let open = serve();
+    let closed = serve();
     let setup = HostileFixture::with_rules(NetworkAccess::Loopback, |rules| {
         rules.local_ports = vec![open];
     });

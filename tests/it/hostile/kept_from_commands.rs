@@ -368,7 +368,8 @@ fn a_hook_of_a_commit_finds_them_read_only_too() {
     let bare = OtherKernel::under("older_landlock", &["7"], "");
     let work = bare.path("work");
     make_repository(&work);
-    let (hook, config) = (work.join(".git/hooks/pre-commit"), work.join(".git/config"));
+    let hook = work.join(".git/hooks/pre-commit");
+    let config = work.join(".git/config");
     make_program(
         &hook,
         "#!/bin/sh\necho ran > ran\necho x >> .git/config\nexit 0\n",

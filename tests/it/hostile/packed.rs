@@ -26,7 +26,8 @@ impl FixedServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (hears, mut serving) = (Arc::clone(&asked), JoinSet::new());
+        let hears = Arc::clone(&asked);
+        let mut serving = JoinSet::new();
         serving.spawn(async move {
             while let Ok((mut socket, _)) = listener.accept().await {
                 let mut head = Vec::new();

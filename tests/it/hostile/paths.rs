@@ -89,10 +89,8 @@ async fn h03_an_absolute_path_outside_is_refused() {
 #[tokio::test]
 async fn h04_a_sibling_whose_name_begins_alike_is_refused() {
     let bench = with_links(&[]);
-    let (root, sibling) = (
-        bench.root.to_str().unwrap(),
-        bench.outside.to_str().unwrap(),
-    );
+    let root = bench.root.to_str().unwrap();
+    let sibling = bench.outside.to_str().unwrap();
     assert_starts_with!(sibling, root; "the sibling's name must begin with the workspace's name");
     leads_out(&bench, &format!("{sibling}/f")).await;
     leads_out(&bench, &format!("{root}-evil/../root-evil/f")).await;

@@ -214,7 +214,8 @@ fn lay_out(work: &Path, out: &Path, attack: &PlantedAttack) {
 fn each_attack_runs_code_where_nothing_guards() {
     for attack in ATTACKS {
         let folder = tempfile::tempdir().expect("a folder");
-        let (work, marker) = (folder.path().join("work"), folder.path().join("marker"));
+        let work = folder.path().join("work");
+        let marker = folder.path().join("marker");
         std::fs::create_dir_all(&work).expect("made");
         lay_out(&work, folder.path(), attack);
         run_as_owner(&work, folder.path(), "sh plant.sh");

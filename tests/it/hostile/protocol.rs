@@ -65,7 +65,8 @@ fn nested_json(levels: usize) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h90_ten_thousand_levels_are_refused_by_the_device() {
     let setup = RunnerFixture::new().await;
-    let (deep, objects) = (nested_json(10_000), r#"{"env":"#.repeat(10_000));
+    let deep = nested_json(10_000);
+    let objects = r#"{"env":"#.repeat(10_000);
     let args = format!(r#"{{"command":"echo ran >> effects","env":{deep}}}"#);
     refused_by_the_device(
         &setup,

@@ -61,7 +61,8 @@ impl LinkRace {
         let bench = Bench::at(dir.expect("a folder"), Arc::new(LocalFiles::new()));
         bench.put("sub/f", INSIDE);
         fs::write(bench.outside.join("f"), OUTSIDE).expect("written");
-        let (sub, link) = (bench.root.join("sub"), bench.root.join("link"));
+        let sub = bench.root.join("sub");
+        let link = bench.root.join("link");
         symlink(&bench.outside, &link).expect("a link");
         Self { bench, sub, link }
     }
@@ -121,7 +122,8 @@ impl LinkRace {
 
     async fn edit(&self, tries: u32) -> TryCount {
         let mut count = TryCount::default();
-        let (mut old, mut new) = ("one", "two");
+        let mut old = "one";
+        let mut new = "two";
         while count.goes_on(tries, |count| count.served > 0) {
             let args = json!({"file_path": "sub/f", "old_string": old, "new_string": new});
             if self.bench.call("Edit", args).await.is_ok() {
@@ -217,10 +219,8 @@ async fn h25_a_parent_replaced_by_a_link_before_the_renaming_keeps_the_write_ins
             .workspace
             .resolve_inside(&RawPath::from(format!("d/{name}").as_str()))
             .expect("inside");
-        let (client, cx) = (
-            LocalFiles::new(),
-            ToolContext::for_detached_call(RequestId::new()),
-        );
+        let client = LocalFiles::new();
+        let cx = ToolContext::for_detached_call(RequestId::new());
         let request = WriteTextFile {
             path: path.clone(),
             content: NewContent::Text("written\n".to_owned()),

@@ -121,17 +121,13 @@ async fn h46_nothing_outside_is_reached_by_any_kind_of_socket() {
         NetworkAccess::Ask,
     ] {
         let setup = HostileFixture::with_rules(network, |_| {});
-        let (tcp, udp) = (
-            TcpListener::bind("127.0.0.1:0").expect("a port"),
-            UdpSocket::bind("127.0.0.1:0").expect("a port"),
-        );
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
         tcp.set_nonblocking(true).expect("set");
         udp.set_nonblocking(true).expect("set");
         let port = |address: std::net::SocketAddr| address.port();
-        let (to_tcp, to_udp) = (
-            port(tcp.local_addr().expect("an address")),
-            port(udp.local_addr().expect("an address")),
-        );
+        let to_tcp = port(tcp.local_addr().expect("an address"));
+        let to_udp = port(udp.local_addr().expect("an address"));
         let text = setup
             .bash(&format!(
                 "(echo x > /dev/tcp/127.0.0.1/{to_tcp}); (echo x > /dev/udp/127.0.0.1/{to_udp}); \

@@ -63,7 +63,8 @@ fn number_of(name: &str) -> Option<u8> {
 /// Returns the numbered tests of a file, except those that are run by name only.
 fn tests_in(text: &str) -> Vec<(u8, String)> {
     let mut found = Vec::new();
-    let (mut is_test, mut is_left_out) = (false, false);
+    let mut is_test = false;
+    let mut is_left_out = false;
     for line in text.lines().map(str::trim) {
         if line.starts_with("#[") || line.starts_with("//") {
             is_test |= line == "#[test]" || line.starts_with("#[tokio::test");
@@ -150,7 +151,8 @@ fn a_test_is_found_by_its_attribute_and_its_number() {
 
 #[test]
 fn every_hostile_input_is_on_the_list_once_and_has_a_test() {
-    let (inputs, tests) = (read_inputs(), collect_tests());
+    let inputs = read_inputs();
+    let tests = collect_tests();
     let numbers: Vec<u8> = inputs.iter().map(|input| input.number).collect();
     assert_eq!(
         numbers,

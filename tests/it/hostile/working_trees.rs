@@ -128,7 +128,8 @@ async fn a_link_to_a_repository_that_does_not_name_the_worktree_opens_nothing() 
     std::fs::create_dir(&main).expect("made");
     make_repository(&main);
     run_git(&main, &["worktree", "add", "-q", "../other", "-b", "other"]);
-    let (link, gone) = (setup.path("link"), setup.path("gone"));
+    let link = setup.path("link");
+    let gone = setup.path("gone");
     std::os::unix::fs::symlink(&main, &link).expect("linked");
     for written in [&main, &link] {
         let git_dir = written.join(".git/worktrees/other");

@@ -145,10 +145,8 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
         one.runs(tool, args).await;
     }
     for tool in ["ShellStatus", "TaskOutput"] {
-        let (own, of_two) = (
-            one.runs(tool, json!({})).await,
-            two.runs(tool, json!({})).await,
-        );
+        let own = one.runs(tool, json!({})).await;
+        let of_two = two.runs(tool, json!({})).await;
         assert_contains!(own, "sh_1");
         assert_contains!(of_two, "There are no");
     }
@@ -208,7 +206,8 @@ async fn what_a_session_changes_comes_back_and_changes_of_another_stay() {
     let accept = answering_client(ElicitationAction::Accept, json!({}));
     let other = connects_in(&user, "other", accept).await;
     let two = connects_in(&user, "work/two", TestClient::default()).await;
-    let (began, go) = (user.path("other/began"), user.path("other/go"));
+    let began = user.path("other/began");
+    let go = user.path("other/go");
     let command = "echo changed > file; mkdir made; touch began; until [ -e go ]; do sleep 0.05; done; rm -r made";
     let changing = other.calls("Bash", json!({"command": command}));
     let beside = async {

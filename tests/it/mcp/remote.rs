@@ -9,7 +9,8 @@ use super::{McpUser, TestClient, connect_to, result_text};
 
 #[tokio::test]
 async fn the_tools_of_another_device_are_served_through_the_backend() {
-    let (owner, user) = (McpUser::new(), McpUser::new());
+    let owner = McpUser::new();
+    let user = McpUser::new();
     owner.write("work/note", "of the owner");
     let mut dev = owner.command(&["dev", "--json"]);
     dev.stdin(Stdio::null())

@@ -74,10 +74,8 @@ async fn each_order_of_ends_leaves_the_other_clients_working() {
 #[tokio::test]
 async fn a_killed_runner_answers_its_calls_by_the_next_one() {
     let user = user_with_projects();
-    let (one, two) = (
-        user.connects_in("work/one").await,
-        user.connects_in("work/two").await,
-    );
+    let one = user.connects_in("work/one").await;
+    let two = user.connects_in("work/two").await;
     works_in_project(&user, &one, "work/one").await;
     for round in 0..2 {
         let killed = user.runner();
@@ -111,7 +109,8 @@ async fn a_killed_client_takes_no_call_of_another_with_it() {
     let first = user.connects_in("work/one").await;
     works_in_project(&user, &first, "work/one").await;
     let second = user.connects_in("work/two").await;
-    let (began, go) = (user.path("work/two/began"), user.path("work/two/go"));
+    let began = user.path("work/two/began");
+    let go = user.path("work/two/go");
     let command = format!(
         "touch {}; until [ -e {} ]; do sleep 0.05; done; echo whole",
         began.display(),
@@ -232,7 +231,8 @@ fn stored_sessions(user: &McpUser) -> Vec<Value> {
 #[tokio::test]
 async fn a_call_names_the_client_and_the_folders_that_it_the_command_or_the_shell_names() {
     let user = user_with_projects();
-    let (one, two) = (user.path("work/one"), user.path("work/two"));
+    let one = user.path("work/one");
+    let two = user.path("work/two");
     let named = two.to_str().expect("text");
     let roots = TestClient {
         roots: Some(vec![one.clone(), two.clone()]),

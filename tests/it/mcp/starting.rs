@@ -42,7 +42,8 @@ async fn an_installed_service_is_the_runner_and_is_started_if_it_is_stopped() {
     let installed = installed.expect("started");
     assert!(installed.status.success(), "{installed:?}");
     let connect = || connect_to(managed(&["mcp"]), TestClient::default());
-    let (one, two) = (connect().await, connect().await);
+    let one = connect().await;
+    let two = connect().await;
     for client in [&one, &two] {
         client.runs("Glob", json!({"pattern": "*"})).await;
     }

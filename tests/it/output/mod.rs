@@ -268,7 +268,8 @@ fn the_oldest_outputs_go_first_but_none_that_is_being_written() {
 fn an_output_that_is_too_old_is_gone_after_a_start() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let store = OutputStore::open_output_folder(dir.path()).expect("the store opens");
-    let (old, young) = (store_text(&store, "old"), store_text(&store, "young"));
+    let old = store_text(&store, "old");
+    let young = store_text(&store, "young");
     std::fs::write(dir.path().join("notes.txt"), "of someone else").expect("written");
     let week = Duration::from_hours(7 * 24 + 1);
     for name in [old.as_str(), "notes.txt"] {

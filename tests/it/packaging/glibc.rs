@@ -9,7 +9,9 @@ use super::{run_command, run_well, script_path};
 
 /// Links a library that needs one function of each of these versions of glibc.
 fn link_against(dir: &Path, versions: &[&str]) -> PathBuf {
-    let (mut definitions, mut map, mut calls) = (String::new(), String::new(), String::new());
+    let mut definitions = String::new();
+    let mut map = String::new();
+    let mut calls = String::new();
     for (number, version) in versions.iter().enumerate() {
         let _ = writeln!(definitions, "int wanted_{number}(void) {{ return 0; }}");
         let _ = writeln!(map, "GLIBC_{version} {{ global: wanted_{number}; }};");
@@ -18,7 +20,8 @@ fn link_against(dir: &Path, versions: &[&str]) -> PathBuf {
             "int wanted_{number}(void);\nint user_{number}(void) {{ return wanted_{number}(); }}"
         );
     }
-    let (libc, file) = (dir.join("libc.so.6"), dir.join("program.so"));
+    let libc = dir.join("libc.so.6");
+    let file = dir.join("program.so");
     fs::write(dir.join("libc.c"), definitions).expect("a source");
     fs::write(dir.join("libc.map"), map).expect("the versions");
     fs::write(dir.join("program.c"), calls).expect("a source");
@@ -63,7 +66,8 @@ fn a_file_that_needs_a_newer_glibc_is_found() {
 #[test]
 fn a_static_file_needs_no_glibc_and_a_text_is_no_program() {
     let dir = tempfile::tempdir().expect("a folder");
-    let (source, object) = (dir.path().join("one.c"), dir.path().join("one.so"));
+    let source = dir.path().join("one.c");
+    let object = dir.path().join("one.so");
     fs::write(&source, "int one(void) { return 1; }\n").expect("a source");
     let mut command = Command::new("cc");
     command

@@ -24,7 +24,8 @@ struct InstallingUser {
 impl InstallingUser {
     fn new() -> Self {
         let make = || tempfile::tempdir().expect("a folder");
-        let (home, programs) = (make(), make());
+        let home = make();
+        let programs = make();
         Self { home, programs }
     }
 

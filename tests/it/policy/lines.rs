@@ -300,7 +300,8 @@ const PIECES: &[&str] = &[
 #[test]
 fn what_bash_runs_of_texts_that_make_no_sense_is_seen_too() {
     let setup = LineFixture::new();
-    let (known, free) = (Cell::new(0_usize), Cell::new(0_usize));
+    let known = Cell::new(0_usize);
+    let free = Cell::new(0_usize);
     let piece = || prop::collection::vec(prop::sample::select(PIECES), 0..6);
     let mut runner = TestRunner::new(Config {
         cases: 2_000,

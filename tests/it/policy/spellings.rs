@@ -150,7 +150,8 @@ const FREE: &[&str] = &[
 fn no_spelling_of_a_denied_command_is_allowed() {
     let setup = LineFixture::new();
     let git = setup.git();
-    let (mut allowed, mut idle) = (Vec::new(), Vec::new());
+    let mut allowed = Vec::new();
+    let mut idle = Vec::new();
     for line in RUN {
         let line = line.replace("@GIT", &git);
         if !setup.runs(&line, ":/usr/bin:/bin") {

@@ -150,7 +150,8 @@ async fn a_call_that_the_list_cuts_is_shown_whole_before_it_is_allowed() {
         setup.write("effect", "");
         let id = setup.ask_bash(&command).await;
         let listed = setup.listed_question().await;
-        let (which, title) = (&listed["requestId"], &listed["title"]);
+        let which = &listed["requestId"];
+        let title = &listed["title"];
         let which = which.as_str().expect("an id");
         assert_lacks!(title.to_string(), "effect");
         let show = format!("punie-runner approvals show {which}");

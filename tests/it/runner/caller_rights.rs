@@ -36,7 +36,8 @@ profile = \"minimal\"
     let setup = RunnerFixture::with_config(rights).await;
     setup.write("a.txt", "old\n");
     let runner = setup.run();
-    let (reader, coder) = (setup.caller_named("reader"), setup.caller_named("coder"));
+    let reader = setup.caller_named("reader");
+    let coder = setup.caller_named("coder");
     assert_contains!(reader.call_and_wait(read_call("a.txt")).await.text(), "old");
 
     // The denial comes without a question.

@@ -33,7 +33,8 @@ async fn a_backend_that_is_away_at_the_start_is_tried_until_it_comes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_pairing_code_is_refused_and_the_right_one_works() {
     let setup = RunnerFixture::with_unpaired_device("").await;
-    let (wrong, none) = ("does not accept this pairing code", "is not paired with");
+    let wrong = "does not accept this pairing code";
+    let none = "is not paired with";
     for (args, words) in [
         (&["run", "--pairing-code", "WRONG-CODE"][..], wrong),
         (&["run"], none),

@@ -53,10 +53,8 @@ fn ask_about_loopback(setup: &RunnerFixture) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_caller_s_side_is_asked_about_a_host() {
-    let (setup, server) = (
-        RunnerFixture::with_config("").await,
-        OneLineServer::start().await,
-    );
+    let setup = RunnerFixture::with_config("").await;
+    let server = OneLineServer::start().await;
     ask_about_loopback(&setup);
     let _runner = setup.run();
     // The runner can ask a caller that reads the open questions.
@@ -82,10 +80,8 @@ async fn the_caller_s_side_is_asked_about_a_host() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_nobody_reads_the_questions_a_host_is_refused_at_once() {
-    let (setup, server) = (
-        RunnerFixture::without_listener("").await,
-        OneLineServer::start().await,
-    );
+    let setup = RunnerFixture::without_listener("").await;
+    let server = OneLineServer::start().await;
     ask_about_loopback(&setup);
     let _runner = setup.run();
     let answer = setup.bash(&server.fetch()).await;
@@ -95,10 +91,8 @@ async fn where_nobody_reads_the_questions_a_host_is_refused_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_command_sends_after_its_answer_is_in_the_history_and_the_audit() {
-    let (setup, server) = (
-        RunnerFixture::with_config("").await,
-        OneLineServer::start().await,
-    );
+    let setup = RunnerFixture::with_config("").await;
+    let server = OneLineServer::start().await;
     let rule = "[[rule]]\nname = \"local\"\ndecision = \"allow\"\nhosts = [\"127.0.0.1\"]\n";
     std::fs::write(setup.setting.home.join("policy.toml"), rule).expect("written");
     let runner = setup.run();
@@ -130,10 +124,8 @@ async fn what_a_command_sends_after_its_answer_is_in_the_history_and_the_audit()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_person_who_types_a_call_is_asked_about_its_hosts() {
-    let (setup, server) = (
-        RunnerFixture::without_listener("").await,
-        OneLineServer::start().await,
-    );
+    let setup = RunnerFixture::without_listener("").await;
+    let server = OneLineServer::start().await;
     ask_about_loopback(&setup);
     let args = json!({"command": server.fetch()}).to_string();
     for (typed, expected) in [("a", "\nserved\n"), ("d", "was refused by the person")] {
@@ -164,10 +156,8 @@ async fn always_adds_a_rule_for_one_host_and_its_port() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_the_owner_adds_beforehand_saves_the_question() {
-    let (setup, server) = (
-        RunnerFixture::without_listener("").await,
-        OneLineServer::start().await,
-    );
+    let setup = RunnerFixture::without_listener("").await;
+    let server = OneLineServer::start().await;
     let added = setup
         .command(&["policy", "allow", "--host", "127.0.0.1"])
         .await;
@@ -179,10 +169,8 @@ async fn a_rule_that_the_owner_adds_beforehand_saves_the_question() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_answer_of_a_call_the_caller_s_side_is_not_asked() {
-    let (setup, server) = (
-        RunnerFixture::with_config("").await,
-        OneLineServer::start().await,
-    );
+    let setup = RunnerFixture::with_config("").await;
+    let server = OneLineServer::start().await;
     ask_about_loopback(&setup);
     let _runner = setup.run();
     assert!(setup.caller.questions().await.is_empty());
@@ -201,10 +189,8 @@ async fn after_the_answer_of_a_call_the_caller_s_side_is_not_asked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_time_of_a_question_counts_for_the_command() {
-    let (setup, server) = (
-        RunnerFixture::with_config("").await,
-        OneLineServer::start().await,
-    );
+    let setup = RunnerFixture::with_config("").await;
+    let server = OneLineServer::start().await;
     ask_about_loopback(&setup);
     let _runner = setup.run();
     assert!(setup.caller.questions().await.is_empty());

@@ -29,7 +29,8 @@ const LIVES: usize = 8;
 
 /// Sends effects and reads in some conversations. Returns the effects with conversation and number, and the reads.
 async fn ask_all(setup: &RunnerFixture) -> (Vec<(String, usize, usize)>, Vec<String>) {
-    let (mut effects, mut reads) = (Vec::new(), Vec::new());
+    let mut effects = Vec::new();
+    let mut reads = Vec::new();
     for n in 0..EACH {
         for talk in 0..TALKS {
             let name = format!("talk-{talk}");
@@ -47,7 +48,8 @@ async fn run_storm(seed: u64) {
     let relay = Relay::before(&setup.setting.url).await;
     let (effects, reads) = ask_all(&setup).await;
     let calls = Arc::new(AtomicUsize::new(0));
-    let (counting, mut dice) = (Arc::clone(&calls), SeededNumbers(seed));
+    let counting = Arc::clone(&calls);
+    let mut dice = SeededNumbers(seed);
     relay.rule(move |_, _| {
         counting.fetch_add(1, Ordering::SeqCst);
         match dice.below(20) {

@@ -54,7 +54,8 @@ async fn a_background_command_is_one_change_from_its_start_to_its_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_runners_in_one_folder_undo_each_its_own() {
-    let (one, mut other) = (RunnerFixture::new().await, RunnerFixture::new().await);
+    let one = RunnerFixture::new().await;
+    let mut other = RunnerFixture::new().await;
     other.setting.workspace = one.setting.workspace.clone();
     let runners = [one.run(), other.run()];
     let mut ids = Vec::new();

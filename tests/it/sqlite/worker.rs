@@ -58,7 +58,9 @@ async fn a_worker_has_no_network_no_secrets_and_no_files_but_the_database() {
     let looked_at = async {
         let (worker, open) = meanwhile.await;
         let read = |name: &str| fs::read_to_string(worker.join(name)).expect("a running worker");
-        let (status, environment, limits) = (read("status"), read("environ"), read("limits"));
+        let status = read("status");
+        let environment = read("environ");
+        let limits = read("limits");
         cancel.cancel();
         (worker, open, status, environment, limits)
     };

@@ -57,7 +57,8 @@ struct FixedTasks {
 
 impl FixedTasks {
     fn put(&self, setup: TaskStage) {
-        let (request, tool) = (self.request.clone(), "Bash".to_owned());
+        let request = self.request.clone();
+        let tool = "Bash".to_owned();
         let view = TaskView {
             request,
             tool,

@@ -30,7 +30,8 @@ async fn every_line_is_reached_by_following_the_footer() {
         .flat_map(|n| ["w".repeat(n % 190), "\n".to_owned()])
         .collect();
     let handle = store_text(&store, &content);
-    let (mut offset, mut seen) = (1, String::new());
+    let mut offset = 1;
+    let mut seen = String::new();
     loop {
         let args = json!({"handle": handle, "offset": offset, "limit": 10_000, "max_chars": 5_000});
         let page = read_output(&store, args).await;

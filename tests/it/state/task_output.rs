@@ -108,7 +108,8 @@ async fn a_long_output_is_read_to_its_end_by_following_the_cursor() {
     let mut spool = setup.store.create_spool(&setup.task, 0).expect("a spool");
     spool.write(content.as_bytes());
     drop(spool);
-    let (mut at, mut seen) = (0, String::new());
+    let mut at = 0;
+    let mut seen = String::new();
     loop {
         let answer = setup.ask(json!({"since": at})).await;
         assert_starts_with!(

@@ -52,7 +52,8 @@ async fn runners_of_two_homes_do_not_disturb_each_other() {
     let mut requests = Vec::new();
     for number in 0..5 {
         let (a, b) = tokio::join!(one.begin_command(), other.begin_command());
-        let (a, b) = (a.expect("begun"), b.expect("begun"));
+        let a = a.expect("begun");
+        let b = b.expect("begun");
         one.shell(&format!("echo a > a{number}; echo b > b{number}"));
         let ended = tokio::join!(one.ends(&a), other.ends(&b));
         assert_eq!(ended, (Ok(true), Ok(true)));
@@ -348,7 +349,8 @@ async fn a_file_that_changes_while_it_is_read_keeps_no_snapshot_from_being_taken
     fs::write(this.work().join("calm"), "old").expect("written");
     let busy = this.work().join("busy");
     let is_over = Arc::new(AtomicBool::new(false));
-    let (path, is_ended) = (busy.clone(), Arc::clone(&is_over));
+    let path = busy.clone();
+    let is_ended = Arc::clone(&is_over);
     let writer = std::thread::spawn(move || {
         let mut byte = 0_u8;
         while !is_ended.load(Ordering::Relaxed) {

@@ -163,7 +163,9 @@ impl SeededNumbers {
     }
 
     fn command(&mut self) -> String {
-        let (one, other, number) = (self.path(), self.path(), self.below(1_000));
+        let one = self.path();
+        let other = self.path();
+        let number = self.below(1_000);
         let mode = self.pick(&["600", "644", "755", "500", "700", "000", "4711"]);
         match self.below(14) {
             0 => format!("echo {number} > {one}"),

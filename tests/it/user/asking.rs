@@ -341,7 +341,8 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
     for is_killed in [true, false] {
         let runner = setup.run();
         let question = setup.ask(question_call(&json!([color_question()]))).await;
-        let (allowed, denied) = (setup.ask(bash("yes")).await, setup.ask(bash("no")).await);
+        let allowed = setup.ask(bash("yes")).await;
+        let denied = setup.ask(bash("no")).await;
         let listed = async |word: &str, count: usize| {
             wait_for_some("the questions on the list", async || {
                 let out = setup.command(&[word, "--json"]).await.out;

@@ -27,7 +27,8 @@ fn credential_call(more: &Value) -> ToolCall {
 fn files_with(folder: &Path, bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        let (path, kind) = (entry.path(), entry.file_type().expect("a type"));
+        let path = entry.path();
+        let kind = entry.file_type().expect("a type");
         if kind.is_dir() {
             found.extend(files_with(&path, bytes));
         } else if kind.is_file() {

@@ -141,7 +141,8 @@ impl ListForDevice {
     }
 
     fn read_page(&self, view: &SnapshotView<'_>, device: &DeviceId) -> FunctionResult<InboxPage> {
-        let (after, mut pager) = (self.cursor_seq()?, InboxPager::new(self.page_limit()?));
+        let after = self.cursor_seq()?;
+        let mut pager = InboxPager::new(self.page_limit()?);
         let mut statement = view.db.prepare_cached(&SQL)?;
         let mut rows = statement.query((device.as_str(), after))?;
         let mut group_seq = None;

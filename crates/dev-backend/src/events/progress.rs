@@ -163,7 +163,8 @@ impl QueryFunction for ListProgress {
             "SELECT n, data FROM progress WHERE request_id = ?1 AND n > ?2 ORDER BY n",
         )?;
         let mut rows = statement.query((request.as_str(), after))?;
-        let (mut pieces, mut bytes) = (Vec::new(), 0);
+        let mut pieces = Vec::new();
+        let mut bytes = 0;
         while let Some(row) = rows.next()? {
             #[expect(
                 clippy::cast_precision_loss,

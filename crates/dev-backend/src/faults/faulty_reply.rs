@@ -75,7 +75,8 @@ pub(super) async fn corrupt_reply(answer: Response, fault: &InjectedFault) -> Re
             Body::from(whole.slice(..announced))
         }
         InjectedFault::Slow(rate) => {
-            let (rate, end) = ((*rate).max(1), whole.len());
+            let rate = (*rate).max(1);
+            let end = whole.len();
             ScriptedBody::from_pieces((0..end).step_by(rate).flat_map(move |at| {
                 [
                     BodyPiece::Bytes(whole.slice(at..end.min(at + rate))),

@@ -76,7 +76,8 @@ impl QueryFunction for ListPending {
     type Reply = Vec<PendingQuestion>;
 
     fn run_on_snapshot(&self, view: &SnapshotView<'_>) -> FunctionResult<Self::Reply> {
-        let (device, token) = (self.device_id.as_deref(), self.token.as_deref());
+        let device = self.device_id.as_deref();
+        let token = self.token.as_deref();
         let party =
             ApprovalParty::authenticate(view.db, self.caller_token.as_deref(), device, token)?;
         self.pending_wait_ms()?;

@@ -385,7 +385,8 @@ mod tests {
     #[test]
     fn a_response_has_what_every_client_requires() {
         let result = RawValue::from_string(r#"{"n":1.0}"#.into()).expect("JSON");
-        let (ts, log_lines) = (Some(CommitTimestamp::from_seq(1)), []);
+        let ts = Some(CommitTimestamp::from_seq(1));
+        let log_lines = [];
         let response = ServerMessage::MutationResponse {
             request_id: 4,
             success: true,

@@ -91,7 +91,8 @@ fn can_join_chunks(version: &str) -> bool {
     let mut numbers = version
         .split(['.', '-', '+'])
         .map_while(|part| part.parse::<u32>().ok());
-    let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let major = numbers.next().unwrap_or(0);
+    let minor = numbers.next().unwrap_or(0);
     (major, minor) >= (1, 28)
 }
 

@@ -190,7 +190,8 @@ mod tests {
 
     /// Returns the new values, and whether these are all.
     fn looked(set: &mut SyncQuerySet, backend: &BackendState) -> (Vec<QueryModification>, bool) {
-        let (count, mut changed) = (backend.commits.count(), Vec::new());
+        let count = backend.commits.count();
+        let mut changed = Vec::new();
         let complete = backend.store.run_read(|db| {
             Ok(set.refresh_due(
                 &SnapshotView {
@@ -276,10 +277,8 @@ mod tests {
     async fn no_change_is_missed_whoever_makes_it() {
         let (backend, _home) = testing::backend();
         let mut set = SyncQuerySet::default();
-        let (device, of_request) = (
-            json!({ "deviceId": "d", "token": "t" }),
-            json!({ "callerToken": "c", "requestId": "r" }),
-        );
+        let device = json!({ "deviceId": "d", "token": "t" });
+        let of_request = json!({ "callerToken": "c", "requestId": "r" });
         let list = json!({ "callerToken": "c" });
         let queries = [
             (

@@ -116,7 +116,8 @@ impl SyncConnection {
     }
 
     async fn modify_query_set(&mut self, modify: &ModifyQuerySet<'_>) -> Result<(), ConnectionEnd> {
-        let (base, new) = (modify.base_version, modify.new_version);
+        let base = modify.base_version;
+        let new = modify.new_version;
         let current = self.version.query_set;
         if base != current || new <= base {
             return Err(ConnectionEnd::Fatal(format!(
@@ -214,7 +215,8 @@ impl SyncConnection {
         &mut self,
         who: &AuthenticateMessage,
     ) -> Result<(), ConnectionEnd> {
-        let (current, base) = (self.version.identity, who.base_version);
+        let current = self.version.identity;
+        let base = who.base_version;
         if base != current {
             return Err(ConnectionEnd::Fatal(format!(
                 "the identity is at version {current}, not {base}"

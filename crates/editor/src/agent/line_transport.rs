@@ -101,7 +101,8 @@ async fn read_next_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     most: usize,
 ) -> io::Result<Option<String>> {
-    let (mut line, mut tail) = (Vec::new(), Vec::new());
+    let mut line = Vec::new();
+    let mut tail = Vec::new();
     let mut length = 0_usize;
     loop {
         let chunk = reader.fill_buf().await?;
@@ -150,7 +151,8 @@ async fn read_next_line(
 
 /// Builds the replacement of a line that was too long, from the line's two ends.
 fn substitute_message(head: &[u8], tail: &[u8]) -> String {
-    let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
+    let head = String::from_utf8_lossy(head);
+    let tail = String::from_utf8_lossy(tail);
     let (kind, id) = identify_message(&head);
     match (kind, id.or_else(|| trailing_message_id(&tail))) {
         (Some(RpcMessageKind::Answer), Some(id)) => format!(
@@ -173,7 +175,8 @@ enum RpcMessageKind {
 
 /// Reads the kind of a message and its id as JSON, from the outermost keys in the part of the message that is there.
 fn identify_message(head: &str) -> (Option<RpcMessageKind>, Option<String>) {
-    let (mut kind, mut id) = (None, None);
+    let mut kind = None;
+    let mut id = None;
     let mut read = || -> Option<()> {
         let mut rest = head.trim_start().strip_prefix('{')?;
         loop {

@@ -95,10 +95,8 @@ impl AgentSessions {
         session.send_update(SessionUpdate::AvailableCommandsUpdate(
             AvailableCommandsUpdate::new(available_commands()),
         ));
-        let (sessions, thread) = (
-            Arc::clone(self),
-            self.setup.editors.register_thread(&session),
-        );
+        let sessions = Arc::clone(self);
+        let thread = self.setup.editors.register_thread(&session);
         let PendingSetup { folder, opened } = opening;
         self.tasks.spawn(async move {
             let _thread = thread;

@@ -201,11 +201,9 @@ impl AgentSessions {
             ended,
             is_loaded,
         } = prompt;
-        let (_over, stopped, _ended) = (
-            cancel.clone().drop_guard(),
-            stopped.drop_guard(),
-            ended.drop_guard(),
-        );
+        let _over = cancel.clone().drop_guard();
+        let stopped = stopped.drop_guard();
+        let _ended = ended.drop_guard();
         let opened = tokio::select! {
             opened = session.wait_until_ready() => opened,
             () = cancel.cancelled() => return StopReason::Cancelled,

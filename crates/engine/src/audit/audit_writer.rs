@@ -195,7 +195,8 @@ impl AuditWriter {
     }
 
     fn process_jobs(&mut self, first: AuditJob, queue: &Receiver<AuditJob>) {
-        let (mut added, mut flushed) = (Vec::new(), Vec::new());
+        let mut added = Vec::new();
+        let mut flushed = Vec::new();
         for job in std::iter::once(first).chain(queue.try_iter().take(MAX_JOBS_PER_WRITE)) {
             match job {
                 AuditJob::Add(entries, done) => {

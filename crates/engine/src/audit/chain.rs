@@ -106,7 +106,8 @@ impl AuditChain {
             options.read(true).append(true).create(true)
         })?;
         let meta = file.metadata()?;
-        let (length, who) = (meta.len(), file_identity(&meta));
+        let length = meta.len();
+        let who = file_identity(&meta);
         if let Some(left) = &self.known_state
             && left.who.is_some()
             && (left.length, left.who) == (length, who)

@@ -162,7 +162,8 @@ impl WebSocketDialer {
         let Error::Http(response) = error else {
             return self.unreachable_error(&error.to_string());
         };
-        let (status, headers) = (response.status().as_u16(), response.headers());
+        let status = response.status().as_u16();
+        let headers = response.headers();
         match status {
             401 | 403 => BackendError::Unauthorized {
                 code: format!("status {status}"),
@@ -192,10 +193,8 @@ impl WebSocketDialer {
         let Some(frame) = frame else {
             return self.unreachable_error("the connection was closed without a reason");
         };
-        let (code, reason) = (
-            u16::from(frame.code),
-            printable_reason(frame.reason.as_str()),
-        );
+        let code = u16::from(frame.code);
+        let reason = printable_reason(frame.reason.as_str());
         match code {
             // Policy, unauthorized and forbidden, with the codes that many servers use for the last two.
             1008 | 3000 | 3003 | 4401 | 4403 => BackendError::Unauthorized {

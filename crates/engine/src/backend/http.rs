@@ -342,7 +342,8 @@ impl HttpFunctions {
     }
 
     fn stall_error(&self, upload: &UploadProgress, waited: Duration) -> BackendError {
-        let (seconds, bytes) = (waited.as_secs(), upload.total_bytes());
+        let seconds = waited.as_secs();
+        let bytes = upload.total_bytes();
         self.unreachable_error(format!(
             "no answer within {seconds} s to a call of {bytes} bytes"
         ))

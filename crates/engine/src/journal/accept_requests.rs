@@ -146,7 +146,8 @@ impl Journal {
             |offer| matches!(offer, RequestOffer::Request(_, effect, _) if effect.runs_at_most_once()),
         );
         let durability = WriteDurability::for_effect(promises_effects);
-        let (lease, backend) = (lease.clone(), self.current.row_id());
+        let lease = lease.clone();
+        let backend = self.current.row_id();
         self.writer
             .write_and_wait(durability, move |transaction| {
                 let page = PageTransaction {

@@ -74,7 +74,8 @@ fn write_transition(
     write: TransitionWrite,
     now_ms: i64,
 ) -> Result<(), JournalError> {
-    let (id_text, was) = (id.as_str(), known.state.as_str());
+    let id_text = id.as_str();
+    let was = known.state.as_str();
     let changed = match write {
         TransitionWrite::Nothing => return Ok(()),
         TransitionWrite::Insert { .. }

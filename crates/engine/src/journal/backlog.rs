@@ -102,7 +102,8 @@ impl JournalReader {
         let mut one = self.connection.prepare_cached(&format!(
             "select {REQUEST_COLUMNS}, {LIFE_COLUMNS} from request where rowid = ?"
         ))?;
-        let (mut requests, mut bytes) = (Vec::new(), 0);
+        let mut requests = Vec::new();
+        let mut bytes = 0;
         for number in numbers {
             let number = number?;
             let id = id_of.query_row([number], |row: &Row<'_>| {

@@ -158,7 +158,8 @@ fn copy_table(
         columns.join(", "),
         vec!["?"; columns.len()].join(", ")
     ))?;
-    let (mut kept, mut refused) = (0, 0);
+    let mut kept = 0;
+    let mut refused = 0;
     let is_whole = read_around_damage(damaged, table, &selected, |row| {
         let is_sound = table != "request" || is_request_row(&columns, &row);
         // A row that the new tables refuse is as lost as one that cannot be read.

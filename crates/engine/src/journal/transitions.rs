@@ -219,10 +219,8 @@ impl Journal {
         reply: &RecordedReply,
         payload: String,
     ) -> Result<RecordedReply, JournalError> {
-        let (id, reply) = (
-            reply.request_id().clone(),
-            reply.with_smaller_payload(payload.clone()),
-        );
+        let id = reply.request_id().clone();
+        let reply = reply.with_smaller_payload(payload.clone());
         self.writer
             .write_and_wait(WriteDurability::ProcessCrash, move |transaction| {
                 let changed = execute_cached(

@@ -114,7 +114,8 @@ impl WriterThread {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        let (mut answers, mut worst) = (Vec::with_capacity(batch.len()), DatabaseFault::Sound);
+        let mut answers = Vec::with_capacity(batch.len());
+        let mut worst = DatabaseFault::Sound;
         let committed = set_durability(connection, &mut self.durability, durability)
             .and_then(|()| write_batch(connection, batch, &mut answers, &mut worst));
         let fault = committed.as_ref().err().map_or(worst, |error| {

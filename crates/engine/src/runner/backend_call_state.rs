@@ -249,7 +249,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_is_over_once_a_call_with_the_new_session_is_answered() {
-        let (mut state, now) = (state(), Instant::now());
+        let mut state = state();
+        let now = Instant::now();
         state.record_call(BackendFunction::Poll, Some(&refused()), now, now);
         assert_eq!(state.worst_problem(), Some(ConnectionProblem::Refused));
         // It needs no session.
@@ -269,7 +270,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn in_an_outage_polls_go_on_and_other_calls_are_made_now_and_then_until_one_is_answered()
     {
-        let (mut state, begun) = (state(), Instant::now());
+        let mut state = state();
+        let begun = Instant::now();
         let gone = BackendError::Intercepted {
             url: String::new(),
             cause: String::new(),
@@ -315,7 +317,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn while_the_device_is_barred_calls_of_before_do_not_end_the_refusal() {
-        let (mut state, now) = (state(), Instant::now());
+        let mut state = state();
+        let now = Instant::now();
         state.record_call(BackendFunction::OpenSession, Some(&refused()), now, now);
         state.barred = Some(HeldError {
             until: now + Duration::from_mins(3),

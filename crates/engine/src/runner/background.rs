@@ -64,7 +64,8 @@ impl BackgroundTasks {
         C: Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let (own, component) = (self.clone(), Arc::clone(component));
+        let own = self.clone();
+        let component = Arc::clone(component);
         self.tasks.spawn(async move {
             while let Err(cause) = own.tasks.spawn(task(Arc::clone(&component))).await {
                 tracing::error!(task = name, %cause, "a task of the runner failed and is started again");

@@ -183,10 +183,8 @@ mod tests {
     fn storm(runners: usize, end: Duration) -> Vec<Duration> {
         let mut moments = Vec::new();
         for _ in 0..runners {
-            let (mut retry, mut now) = (
-                RetryIntervals::new((Duration::from_secs(1), Duration::from_mins(1))),
-                Duration::ZERO,
-            );
+            let mut retry = RetryIntervals::new((Duration::from_secs(1), Duration::from_mins(1)));
+            let mut now = Duration::ZERO;
             loop {
                 now += retry.delay_after(RetryDelay::BackOff);
                 if now >= end {
@@ -230,7 +228,8 @@ mod tests {
 
     #[test]
     fn repeats_beyond_the_budget_wait_as_after_a_long_outage() {
-        let (first, cap) = (Duration::from_millis(1), Duration::from_secs(100));
+        let first = Duration::from_millis(1);
+        let cap = Duration::from_secs(100);
         let budget = Arc::new(RetryBudget::new());
         // A thousand calls, every second of which fails once: a fifth of the successes may be repeated soon.
         let soon = (0..1_000).filter(|_| {

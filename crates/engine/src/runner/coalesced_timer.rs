@@ -22,7 +22,8 @@ impl CoalescedTimer {
     /// Waits for about this long. The wait ends with a check in its last quarter, or in its last half minute if that
     /// is less. Without such a check it takes a little longer.
     pub(super) async fn wait_for_check(&self, wait: Duration) {
-        let (begun, mut looks) = (Instant::now(), self.0.subscribe());
+        let begun = Instant::now();
+        let mut looks = self.0.subscribe();
         let look = async {
             // The sender exists as long as this timer.
             while looks.changed().await.is_ok()
@@ -45,7 +46,8 @@ mod tests {
 
     /// The duration of a wait of this many minutes, with checks at these seconds after its beginning.
     async fn rest_among(minutes: u64, seconds: &[u64]) -> u64 {
-        let (looks, begun) = (CoalescedTimer::default(), Instant::now());
+        let looks = CoalescedTimer::default();
+        let begun = Instant::now();
         let looking = async {
             for second in seconds {
                 sleep_until(begun + Duration::from_secs(*second)).await;

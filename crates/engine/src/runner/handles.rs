@@ -67,8 +67,10 @@ impl Handles {
         waker: LoopWaker,
         connected: CancellationToken,
     ) -> Self {
-        let (journal, settings) = (parts.journal.clone(), parts.settings.clone());
-        let (clock, waits) = (parts.clock.clone(), &settings.waits);
+        let journal = parts.journal.clone();
+        let settings = parts.settings.clone();
+        let clock = parts.clock.clone();
+        let waits = &settings.waits;
         let server_clock = ServerClock::new(clock.clone(), parts.expiry.clone());
         let budget = Arc::new(RetryBudget::new());
         let outbox_waits = OutboxWaits {

@@ -33,7 +33,8 @@ impl Liveness {
 
     /// Returns a task that is overdue.
     pub(super) fn find_stuck(&self) -> Option<LivenessTask> {
-        let (now, by) = (Instant::now(), *self.0.lock());
+        let now = Instant::now();
+        let by = *self.0.lock();
         [
             LivenessTask::Poll,
             LivenessTask::Heartbeat,

@@ -56,7 +56,8 @@ impl OutcomeSealer {
         if outcome.estimated_bytes() <= MAX_INLINE_BYTES {
             return self.seal_blocking(request, outcome, attempt, duration);
         }
-        let (sealer, request) = (self.clone(), request.clone());
+        let sealer = self.clone();
+        let request = request.clone();
         run_on_blocking_thread(move || sealer.seal_blocking(&request, outcome, attempt, duration))
             .await
     }
@@ -77,7 +78,9 @@ impl OutcomeSealer {
         if self.records.is_none() {
             return;
         }
-        let (sealer, call, payload) = (self.clone(), call.clone(), payload.to_owned());
+        let sealer = self.clone();
+        let call = call.clone();
+        let payload = payload.to_owned();
         run_on_blocking_thread(move || {
             sealer.store_record_blocking(call.tool_request(), &payload, now_ms);
         })

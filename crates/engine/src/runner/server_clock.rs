@@ -137,8 +137,10 @@ mod tests {
 
     #[test]
     fn whoever_moves_the_time_of_day_moves_no_deadline() {
-        let (day, boot) = (Arc::new(AtomicI64::new(YEAR)), Arc::new(AtomicI64::new(0)));
-        let (shown, passed) = (Arc::clone(&day), Arc::clone(&boot));
+        let day = Arc::new(AtomicI64::new(YEAR));
+        let boot = Arc::new(AtomicI64::new(0));
+        let shown = Arc::clone(&day);
+        let passed = Arc::clone(&boot);
         let clock = Clock::from_time_fns(
             move || shown.load(Ordering::SeqCst),
             move || passed.load(Ordering::SeqCst),

@@ -210,7 +210,8 @@ impl RunnerAssembly {
         let cursor = reader.read_fact("cursor")?;
         let mut intake = Intake::new(Arc::clone(handles), self.mode, Arc::clone(&self.disk));
         intake.restore_cursor(cursor).await?;
-        let (background, held) = (&handles.background, &self.calls.claims);
+        let background = &handles.background;
+        let held = &self.calls.claims;
         background.spawn_component("leases", held, claims::run_claim_renewal);
         // Also in a one-shot pass, which the owner may pause and stop too.
         let housekeeping = &self.housekeeping;
@@ -232,7 +233,8 @@ impl RunnerAssembly {
 
     /// Starts the tasks that run until the runner is over.
     fn start_background_tasks(&self) {
-        let (handles, background) = (&self.handles, &self.handles.background);
+        let handles = &self.handles;
+        let background = &self.handles.background;
         background.spawn_component("outbox", &self.delivery, delivery::run_outbox);
         background.spawn_component("sending", handles, delivery::record_sending);
         handles.outbox.signal_work();

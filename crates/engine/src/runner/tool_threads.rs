@@ -111,13 +111,15 @@ mod tests {
 
     #[tokio::test]
     async fn tools_that_hold_up_their_threads_hold_up_no_other() {
-        let (bench, tasks) = (ToolThreads::with_own_threads(), TaskTracker::new());
+        let bench = ToolThreads::with_own_threads();
+        let tasks = TaskTracker::new();
         let (let_go, gate) = std::sync::mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         let (holds, mut held) = tokio::sync::mpsc::unbounded_channel();
         let mut hanging = Vec::new();
         for _ in 0..4 {
-            let (gate, holds) = (Arc::clone(&gate), holds.clone());
+            let gate = Arc::clone(&gate);
+            let holds = holds.clone();
             hanging.push(bench.spawn(&tasks, async move {
                 holds.send(()).expect("it is waited for");
                 // Like access to a path on a disk that does not answer.
@@ -140,7 +142,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_tool_that_waits_is_dropped_when_it_is_abandoned() {
-        let (bench, tasks) = (ToolThreads::with_own_threads(), TaskTracker::new());
+        let bench = ToolThreads::with_own_threads();
+        let tasks = TaskTracker::new();
         let (held, dropped) = tokio::sync::oneshot::channel::<()>();
         let mut running = bench.spawn(&tasks, async move {
             let _held = held;

@@ -210,7 +210,8 @@ impl CommandCapture {
         if !is_too_short_for_secret(&visible) {
             return (cleaner.pending_line().to_owned(), visible.chars().count());
         }
-        let (mut ahead, mut text) = (cleaner.clone(), String::new());
+        let mut ahead = cleaner.clone();
+        let mut text = String::new();
         ahead.push(&held, &mut text);
         text.push_str(ahead.pending_line());
         (text, 0)
@@ -366,7 +367,8 @@ impl CommandCapture {
 
     /// Masks text from the screen: cursor movements may assemble a secret that no byte stream contained.
     fn mask_drawn_text(&mut self, text: &str) -> String {
-        let (mut masker, mut shown) = (self.redactor.stream_masker(), Vec::new());
+        let mut masker = self.redactor.stream_masker();
+        let mut shown = Vec::new();
         masker.push(text.as_bytes(), &mut shown);
         masker.finish(&mut shown);
         self.drawn_secrets = self.drawn_secrets.max(masker.masked_count());

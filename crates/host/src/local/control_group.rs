@@ -346,7 +346,8 @@ fn find_mounted_folder(
             return None;
         }
         let mut fields = mount.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
+        let root = fields.next()?;
+        let point = fields.next()?;
         let below = Path::new(group).strip_prefix(root).ok()?;
         Some(Path::new(point).join(below))
     })

@@ -71,10 +71,8 @@ impl DiskCopy {
 
     pub fn end(&mut self) {
         self.flush();
-        let (handle, cut_short) = (
-            self.output_handle().cloned(),
-            self.cut_short_reason().map(str::to_owned),
-        );
+        let handle = self.output_handle().cloned();
+        let cut_short = self.cut_short_reason().map(str::to_owned);
         *self = Self::Over { handle, cut_short };
     }
 }

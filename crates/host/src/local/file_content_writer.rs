@@ -51,7 +51,8 @@ pub(super) fn hash_before_writing(
 
 /// Hashes loaded content, and the content with its ranges replaced.
 fn hash_spliced(loaded: &[u8], splices: &[ByteSplice], known: Option<&str>) -> FilledFile {
-    let (mut hasher, mut size) = (Sha256::new(), 0);
+    let mut hasher = Sha256::new();
+    let mut size = 0;
     for piece in spliced_pieces(loaded, splices) {
         hasher.update(piece);
         size += piece.len() as u64;

@@ -56,7 +56,8 @@ fn resume_members(members: impl Iterator<Item = TreeMember>) {
 
 /// Stops all processes of a tree, until a scan finds no new one. Returns those that did not stand still before.
 fn stop_members(tree: &ProcessTree) -> Vec<TreeMember> {
-    let (mut seen, mut stopped) = (HashSet::new(), Vec::new());
+    let mut seen = HashSet::new();
+    let mut stopped = Vec::new();
     let mut stop = |member: TreeMember| {
         if seen.insert(member)
             && let Some(handle) = ProcessHandle::open(member)

@@ -151,7 +151,8 @@ fn harmful_lines(text: &str, is_module: bool) -> BTreeSet<(String, String)> {
 /// Splits a configuration into its lines, each as it is written, and with its section where its key is not plain.
 fn split_lines(text: &str, is_module: bool) -> Vec<(String, Option<(String, String)>)> {
     let mut keys: &[&str] = &[];
-    let (mut section, mut is_core) = (String::new(), false);
+    let mut section = String::new();
+    let mut is_core = false;
     let mut found = Vec::new();
     let mut lines = text.lines();
     while let Some(first) = lines.next() {

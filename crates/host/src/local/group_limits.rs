@@ -34,10 +34,8 @@ pub struct GroupLimits {
 /// Returns the limits for commands of the runner with this process id, as far as another process can see them.
 pub fn limits_of_runner(pid: u32) -> GroupLimits {
     let text = |path: String| fs::read_to_string(path).unwrap_or_default();
-    let (groups, mounts) = (
-        text(format!("/proc/{pid}/cgroup")),
-        text(format!("/proc/{pid}/mountinfo")),
-    );
+    let groups = text(format!("/proc/{pid}/cgroup"));
+    let mounts = text(format!("/proc/{pid}/mountinfo"));
     let own = unified_group_folder(&groups, &mounts);
     // A runner that moved is in a child of its commands' parent group.
     let above = own.as_deref().and_then(Path::parent).map(Path::to_owned);

@@ -100,7 +100,8 @@ impl RepositoryCache {
             return;
         }
         // A repository from before any command must stay known, because a command may move it away and back.
-        let (first, mut number) = (self.first.unwrap_or(MAX_REPOSITORIES), 0);
+        let first = self.first.unwrap_or(MAX_REPOSITORIES);
+        let mut number = 0;
         self.folders.retain(|folder| {
             number += 1;
             number <= first || may_have_repository(folder)
@@ -259,7 +260,8 @@ mod tests {
     fn one_that_was_there_before_any_command_stays_known_whatever_comes_later() {
         let folder = tempfile::tempdir().expect("a folder");
         let roots = [folder.path().to_owned()];
-        let (real, away) = (roots[0].join("host/a/b"), roots[0].join("away"));
+        let real = roots[0].join("host/a/b");
+        let away = roots[0].join("away");
         make(&real, [".git".to_owned()]);
         let repositories = KnownRepositories::default();
         assert_eq!(repositories.below(&roots), std::slice::from_ref(&real));

@@ -42,7 +42,8 @@ impl FileClient for LocalFiles {
         cx: &'a ToolContext,
         request: ReadTextFile,
     ) -> ToolFuture<'a, TextWindow> {
-        let (indexes, uncut) = (Arc::clone(&self.indexes), cx.secret_boundaries.clone());
+        let indexes = Arc::clone(&self.indexes);
+        let uncut = cx.secret_boundaries.clone();
         run_file_work(cx, move |cancel| {
             text_window::read_window(&request, &uncut, &indexes, cancel)
         })

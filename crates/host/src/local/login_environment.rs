@@ -146,7 +146,8 @@ fn read_shell_output(spawned: &SpawnedProcess) -> Option<Vec<(String, String)>> 
 /// Waits for output or the end. Returns whether it is the end, or `None` on timeout.
 fn wait_for_shell_output(spawned: &SpawnedProcess, until: Instant) -> Option<bool> {
     let left = until.saturating_duration_since(Instant::now());
-    let (output, ended) = (spawned.output.as_fd(), spawned.child.end_descriptor());
+    let output = spawned.output.as_fd();
+    let ended = spawned.child.end_descriptor();
     let mut fds = [
         PollFd::new(&output, PollFlags::IN),
         PollFd::new(&ended, PollFlags::IN),

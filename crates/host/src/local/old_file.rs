@@ -84,7 +84,8 @@ fn read_old_content(
     path: &WorkspacePath,
     cancel: &CancellationToken,
 ) -> Result<(), ToolError> {
-    let (mut hasher, mut tally) = (Sha256::new(), Utf8Tally::default());
+    let mut hasher = Sha256::new();
+    let mut tally = Utf8Tally::default();
     let mut buffer = vec![0; 256 << 10];
     old.whole = old.stamp.size <= MAX_COMPARED_BYTES;
     let most_held = if old.whole {

@@ -43,7 +43,8 @@ fn find_counter() -> Option<&'static Path> {
 
 fn counter_candidates() -> Vec<PathBuf> {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let (groups, mounts) = (text("/proc/self/cgroup"), text("/proc/self/mountinfo"));
+    let groups = text("/proc/self/cgroup");
+    let mounts = text("/proc/self/mountinfo");
     // The parent group of the commands, which the runner may have left for one beside them.
     let own = control_group::own_group_folder().map(Path::to_owned);
     let own = own.or_else(|| control_group::unified_group_folder(&groups, &mounts));

@@ -73,7 +73,8 @@ impl LocalTerminals {
             left.raw,
             window,
         );
-        let (pid, log) = (child.pid(), Arc::clone(&self.shared.setup.log));
+        let pid = child.pid();
+        let log = Arc::clone(&self.shared.setup.log);
         let command = StartedCommand {
             child,
             holder: Mutex::default(),

@@ -17,7 +17,8 @@ pub fn attach_to_request(command: &mut tokio::process::Command, request: &Reques
         limit: LimitMark::from_name(&call_mark(request, 0)),
         ..ChildTracking::default()
     };
-    let (runner, knots) = (rustix::process::getpid(), ties.prepare());
+    let runner = rustix::process::getpid();
+    let knots = ties.prepare();
     // SAFETY: between fork and exec, the closure makes system calls only: it neither allocates nor locks.
     unsafe { command.pre_exec(move || set_up_child(runner, &knots)) };
 }

@@ -57,10 +57,8 @@ impl ProcessTree {
         tracking: &ChildTracking,
         pipe: Option<OutputPipe>,
     ) -> Self {
-        let (limits, groups) = (
-            tracking.limit.into_iter().collect(),
-            tracking.group.iter().cloned().collect(),
-        );
+        let limits = tracking.limit.into_iter().collect();
+        let groups = tracking.group.iter().cloned().collect();
         Self {
             leader,
             mark,

@@ -78,7 +78,8 @@ impl ProtectedPathGuard {
     /// the owner may have changed it. With `covers_paths` the command finds the covered ones read-only. Blocks for some
     /// tens of system calls.
     pub fn begin_command(&self, cwd: &Path, covers_paths: bool) -> GuardStart {
-        let (shared, now_ms) = (&self.0, unix_time_ms());
+        let shared = &self.0;
+        let now_ms = unix_time_ms();
         // Before the scan: what comes later may be about a file that the command does not find covered.
         let events = shared.covered.count_events();
         let mut state = shared.state.lock();
@@ -136,7 +137,8 @@ impl ProtectedPathGuard {
             return;
         };
         (live.tree, live.in_background) = (tree.clone(), in_background);
-        let (files, events) = (live.covered_files.clone(), live.events);
+        let files = live.covered_files.clone();
+        let events = live.events;
         drop(state);
         let shared = &self.0;
         if let Some(tree) = tree {

@@ -204,7 +204,8 @@ fn start_walker(guard: Weak<SharedGuard>, wakes: Sender<WakeReason>) -> SyncSend
     let walk = move || {
         while let Ok(()) = orders.recv() {
             let Some(guard) = guard.upgrade() else { return };
-            let (began, began_ms) = (Instant::now(), unix_time_ms());
+            let began = Instant::now();
+            let began_ms = unix_time_ms();
             let found: Vec<PathBuf> = guard
                 .workspaces()
                 .iter()

@@ -41,13 +41,15 @@ impl SharedGuard {
                 let inode = path.symlink_metadata().map(|found| found.ino()).ok();
                 known.content.is_some() && known.stamp.inode() == inode
             });
-        let (was_there, before) = (known.is_some(), known.and_then(|known| known.content));
+        let was_there = known.is_some();
+        let before = known.and_then(|known| known.content);
         // The owner may have changed a configuration too, just before.
         let stripped = content.as_ref().filter(|_| !is_owners_known);
         let stripped = stripped.and_then(|content| {
             let before = before.as_ref().and_then(FileContent::text);
             let text = git_config::without_harmful_lines(path, content.text()?, before)?;
-            let (bytes, mode) = (text.into_bytes(), content.mode);
+            let bytes = text.into_bytes();
+            let mode = content.mode;
             Some(FileContent { bytes, mode })
         });
         let is_stripped = stripped.is_some();

@@ -60,7 +60,8 @@ impl FileContent {
         if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
             return None;
         }
-        let (mut bytes, mode) = (Vec::new(), metadata.mode() & 0o7777);
+        let mut bytes = Vec::new();
+        let mode = metadata.mode() & 0o7777;
         file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
         Some(Self { bytes, mode })
     }

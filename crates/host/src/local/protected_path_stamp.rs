@@ -59,7 +59,8 @@ impl ProtectedFiles {
                 return;
             }
             self.left -= 1;
-            let (path, kind) = (entry.path(), entry.file_type());
+            let path = entry.path();
+            let kind = entry.file_type();
             if self.apart.as_ref() == Some(&path) {
                 continue;
             }
@@ -85,6 +86,8 @@ impl ProtectedFiles {
 
 /// Returns the stamp of a single path.
 pub(super) fn path_stamp(metadata: &Metadata) -> PathStamp {
-    let (mode, seconds, nanos) = (metadata.mode(), metadata.ctime(), metadata.ctime_nsec());
+    let mode = metadata.mode();
+    let seconds = metadata.ctime();
+    let nanos = metadata.ctime_nsec();
     PathStamp::Single(metadata.ino(), metadata.size(), mode, seconds, nanos)
 }

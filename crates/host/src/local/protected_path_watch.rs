@@ -135,7 +135,8 @@ impl ProtectedPathWatch {
         } else {
             "move or remove"
         };
-        let (shown, why) = (first.display().to_string(), self.before[first].why);
+        let shown = first.display().to_string();
+        let why = self.before[first].why;
         let allow =
             format!("write = [{shown:?}] under [sandbox] in config.toml. It takes effect at once.");
         if meant.len() == 1 {
@@ -163,7 +164,8 @@ impl ProtectedPathWatch {
 /// Returns the length of the path that a line names, if it may be this one: the end of the path, from the folder of its
 /// repository at least.
 fn named_length(line: &str, path: &Path) -> Option<usize> {
-    let (end, path) = (path_from_git_folder(path), path.to_string_lossy());
+    let end = path_from_git_folder(path);
+    let path = path.to_string_lossy();
     let end = end.to_string_lossy();
     let named = line.match_indices(&*end).filter_map(|(at, _)| {
         let after = &line[at + end.len()..];

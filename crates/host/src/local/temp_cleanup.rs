@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn what_was_not_used_for_a_day_goes_and_nothing_else() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (temp, outside) = (folder.path().join("tmp"), folder.path().join("outside"));
+        let temp = folder.path().join("tmp");
+        let outside = folder.path().join("outside");
         fs::create_dir_all(temp.join("made/deep")).expect("made");
         fs::write(temp.join("made/deep/file"), "x").expect("written");
         fs::write(temp.join("plain"), "x").expect("written");

@@ -51,8 +51,10 @@ pub(super) fn prepare_holder(socket: &Path) -> io::Result<(SpawnPlan, OwnedFd)> 
 /// # Errors
 /// The system's, if it refuses to wait.
 pub fn hold_terminal(socket: &Path) -> io::Result<()> {
-    let (input, output) = (io::stdin(), io::stdout());
-    let (terminal, listener) = (input.as_fd(), output.as_fd());
+    let input = io::stdin();
+    let output = io::stdout();
+    let terminal = input.as_fd();
+    let listener = output.as_fd();
     let mut is_hung_up = false;
     loop {
         if is_hung_up && (!has_unread_output(terminal)? || !socket.exists()) {

@@ -365,7 +365,8 @@ mod tests {
         if wanted {
             lines.finish_gathering(false);
         }
-        let (count, consumed) = (lines.gathered, lines.consumed);
+        let count = lines.gathered;
+        let consumed = lines.consumed;
         (lines.into_bytes(), count, consumed)
     }
 

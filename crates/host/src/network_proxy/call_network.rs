@@ -88,7 +88,8 @@ impl CallNetwork {
             let counts = self.host_counts(host);
             counts.refused.fetch_add(1, Ordering::Relaxed);
         }
-        let (mut failures, reason) = (self.failures.lock(), failure.text());
+        let mut failures = self.failures.lock();
+        let reason = failure.text();
         if failures.len() < MAX_FAILURES && !failures.iter().any(|known| known == reason) {
             failures.push(reason.to_owned());
         }

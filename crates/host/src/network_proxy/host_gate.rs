@@ -262,8 +262,10 @@ impl HostGate {
                 return QuestionEnd::TooMany;
             }
             waiting.unwrap_or_else(|| {
-                let (caller, why) = (caller.clone(), why.to_owned());
-                let (shown, pattern) = (target.to_string(), pattern.map(str::to_owned));
+                let caller = caller.clone();
+                let why = why.to_owned();
+                let shown = target.to_string();
+                let pattern = pattern.map(str::to_owned);
                 let asking = async move { asker.ask(&caller, &shown, pattern, &why).await };
                 let question = asking.boxed().shared();
                 if let Some(waiting) = question.downgrade() {
@@ -282,8 +284,10 @@ impl HostGate {
         let failed = |cause: String| {
             ConnectionFailure::Unreachable(format!("{target} was not reached: {cause}."))
         };
-        let (resolve, lookups) = (Arc::clone(&self.resolve), Arc::clone(&self.lookups));
-        let (name, port) = (target.host.to_string(), target.port);
+        let resolve = Arc::clone(&self.resolve);
+        let lookups = Arc::clone(&self.lookups);
+        let name = target.host.to_string();
+        let port = target.port;
         let looking = async move {
             let place = lookups.acquire_owned().await;
             // The place is taken until the resolver returns, also if nobody waits for it any more.

@@ -186,7 +186,8 @@ impl NetworkProxy {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let (proxy, find) = (self.clone(), Arc::clone(&find_user_name));
+            let proxy = self.clone();
+            let find = Arc::clone(&find_user_name);
             clients.spawn(async move {
                 let by_process = proxy.find_call_by_process(address, &find);
                 proxy_connection::serve_client(&proxy, client, by_process).await;
@@ -237,7 +238,8 @@ mod tests {
 
     #[test]
     fn variables_that_a_command_has_already_stay() {
-        let (name, value) = ("MAVEN_OPTS".to_owned(), "-Dtoken=x".to_owned());
+        let name = "MAVEN_OPTS".to_owned();
+        let value = "-Dtoken=x".to_owned();
         let mut env = BTreeMap::from([(name.clone(), value.clone())]);
         add_proxy_variables("key", &mut env);
         assert_eq!(env[&name], value);

@@ -115,7 +115,8 @@ mod large_transfer {
         let Some(pipe) = TransferPipe::open() else {
             return Ok(false);
         };
-        let (from, to) = (from.as_ref(), to.as_ref());
+        let from = from.as_ref();
+        let to = to.as_ref();
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         loop {
             let fill = || Ok(splice(from, None, &pipe.write, None, PIPE_SIZE, flags)?);

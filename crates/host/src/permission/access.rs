@@ -210,7 +210,8 @@ fn describe_place(workspace: &Workspace, path: &Path) -> TouchedPath {
     let real = found.as_ref().map(WorkspacePath::absolute_path);
     // The real path first: by it alone a rule allows.
     let asked = Some(asked.as_path()).filter(|asked| real != Some(asked));
-    let (mut relative, mut absolute) = (Vec::new(), Vec::new());
+    let mut relative = Vec::new();
+    let mut absolute = Vec::new();
     for path in real.into_iter().chain(asked) {
         relative.extend(
             workspace

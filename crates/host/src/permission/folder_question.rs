@@ -83,13 +83,15 @@ impl SessionGate {
                 return Err(refusal(tool, folder, &verdict));
             }
         }
-        let (reachable, folders) = (self.reachable.clone(), session.folders.clone());
+        let reachable = self.reachable.clone();
+        let folders = session.folders.clone();
         run_blocking(move || reachable.add_folders(&folders)).await?;
         self.open_repositories(Some(session.folders.clone())).await
     }
 
     async fn open_repositories(&self, of_session: Option<Vec<PathBuf>>) -> Result<(), ToolError> {
-        let (folders, confinement) = (self.folders.clone(), self.confinement.clone());
+        let folders = self.folders.clone();
+        let confinement = self.confinement.clone();
         run_blocking(move || {
             confinement.open_repositories(None, folders.allowed_repositories(None));
             if let Some(of_session) = of_session.as_deref() {
@@ -101,7 +103,8 @@ impl SessionGate {
     }
 
     async fn judge_folder(&self, folder: &Path) -> Result<FolderVerdict, ToolError> {
-        let (folders, folder) = (self.folders.clone(), folder.to_owned());
+        let folders = self.folders.clone();
+        let folder = folder.to_owned();
         run_blocking(move || folders.judge_folder(&folder)).await
     }
 

@@ -172,7 +172,8 @@ impl PermissionGate {
         tool: &ToolSpec,
         call: DecodedCall<'_>,
     ) -> Result<PolicyVerdict, ToolError> {
-        let (effect, access) = (call.effect, call.access.clone());
+        let effect = call.effect;
+        let access = call.access.clone();
         let asks = self.must_ask(tool, effect);
         let Some(policy) = self.policy.clone() else {
             return Ok(default_verdict(asks));
@@ -219,13 +220,12 @@ impl PermissionGate {
             });
         };
         let search_path = policy.terminals.search_path().await;
-        let (policy, tool, access, args) = (
-            Arc::clone(policy),
-            tool.clone(),
-            access.clone(),
-            args.to_owned(),
-        );
-        let (request, session) = (cx.request.clone(), cx.session.clone());
+        let policy = Arc::clone(policy);
+        let tool = tool.clone();
+        let access = access.clone();
+        let args = args.to_owned();
+        let request = cx.request.clone();
+        let session = cx.session.clone();
         run_blocking(move || {
             let workspace = policy.workspace.for_session(session.as_ref())?;
             let judged = JudgedCall {
@@ -341,7 +341,9 @@ impl CallGate for PermissionGate {
                 return Ok(());
             };
             let search_path = policy.terminals.search_path().await;
-            let (tool, access, before) = (tool.clone(), access.clone(), asked.bound.clone());
+            let tool = tool.clone();
+            let access = access.clone();
+            let before = asked.bound.clone();
             let session = cx.session.clone();
             run_blocking(move || {
                 let workspace = policy.workspace.for_session(session.as_ref())?;

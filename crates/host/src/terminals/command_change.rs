@@ -18,12 +18,14 @@ pub fn end_change_with_command(
     let Some(snapshot) = cx.hand_over_snapshot() else {
         return;
     };
-    let (client, id) = (Arc::clone(client), terminal.clone());
+    let client = Arc::clone(client);
+    let id = terminal.clone();
     let waiting = async move {
         // A terminal that is gone has ended its command.
         if client.wait_for_terminal_exit(&id).await.is_ok() {
             loop {
-                let (id, since) = (id.clone(), Some(u64::MAX));
+                let id = id.clone();
+                let since = Some(u64::MAX);
                 let state = client.terminal_output(OutputQuery { id, since }).await;
                 if state.is_ok_and(|output| output.left.is_empty()) {
                     break;

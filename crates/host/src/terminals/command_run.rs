@@ -152,7 +152,8 @@ async fn run_watched(
             None => std::future::pending().await,
         }
     };
-    let (mut shown, mut input) = (0, None);
+    let mut shown = 0;
+    let mut input = None;
     let ending = tokio::select! {
         biased;
         exit = client.wait_for_terminal_exit(guard.id()) => RunEnding::Finished(exit?),

@@ -363,7 +363,8 @@ fn join_names(folder: &Path, rel: &Path) -> PathBuf {
 #[cfg(unix)]
 fn path_remainder<'a>(path: &'a Path, folder: &Path) -> Option<&'a Path> {
     use std::os::unix::ffi::OsStrExt as _;
-    let (text, above) = (path.as_os_str().as_bytes(), folder.as_os_str().as_bytes());
+    let text = path.as_os_str().as_bytes();
+    let above = folder.as_os_str().as_bytes();
     let rest = text
         .strip_prefix(above)
         .and_then(|rest| rest.strip_prefix(b"/"));
@@ -394,7 +395,8 @@ mod tests {
             ("/x/a", "/w"),
             ("/w/../x", "/w"),
         ] {
-            let (path, folder) = (Path::new(path), Path::new(folder));
+            let path = Path::new(path);
+            let folder = Path::new(folder);
             assert_eq!(
                 path_remainder(path, folder),
                 path.strip_prefix(folder).ok(),

@@ -94,7 +94,8 @@ pub(super) fn file_in_path_error(
     rest: &Path,
     link: Option<&DanglingLink>,
 ) -> ToolError {
-    let (raw, shown) = (raw.as_str(), file.display());
+    let raw = raw.as_str();
+    let shown = file.display();
     let via = describe_link(link);
     if rest.as_os_str().is_empty() {
         return ToolError::invalid_args(format!(

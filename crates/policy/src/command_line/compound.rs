@@ -44,7 +44,8 @@ impl ShellParser<'_, '_> {
 
     /// Parses `[[ ... ]]`, from after the opening brackets.
     pub fn parse_condition(&mut self) -> Parsed<()> {
-        let (mut is_arithmetic, mut written) = (false, String::new());
+        let mut is_arithmetic = false;
+        let mut written = String::new();
         loop {
             match self.peek(0) {
                 None | Some(';' | '#') => {

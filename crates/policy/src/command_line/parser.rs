@@ -366,7 +366,8 @@ impl<'t, 's> ShellParser<'t, 's> {
         let duplicates =
             form.ends_with('&') && target.is_literal && digits.chars().all(|c| c.is_ascii_digit());
         if form != "<<<" && !duplicates {
-            let (writes, reads) = (form != "<" && form != "<&", form.starts_with('<'));
+            let writes = form != "<" && form != "<&";
+            let reads = form.starts_with('<');
             command.redirections.push(CommandRedirection {
                 target,
                 writes,

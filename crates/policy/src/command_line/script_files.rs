@@ -316,7 +316,8 @@ fn makefiles(words: &[CommandWord]) -> Vec<CommandWord> {
             .chain(DEFAULT_MAKEFILES.iter().map(default))
             .collect();
     };
-    let (mut files, mut folder) = (Vec::new(), String::new());
+    let mut files = Vec::new();
+    let mut folder = String::new();
     for (name, value) in given {
         match name {
             "f" | "file" | "makefile" => files.push(value),

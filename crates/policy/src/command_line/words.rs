@@ -14,7 +14,8 @@ impl ShellParser<'_, '_> {
             is_literal: true,
             ..CommandWord::default()
         };
-        let (begin, mut unquoted) = (self.at, String::new());
+        let begin = self.at;
+        let mut unquoted = String::new();
         while let Some(c) = self.peek(0) {
             match c {
                 '<' | '>' if self.peek(1) == Some('(') => {
@@ -117,7 +118,8 @@ impl ShellParser<'_, '_> {
 
     /// Parses an expansion that begins with `$` or a backquote.
     fn parse_expansion(&mut self, word: &mut CommandWord, in_quotes: bool) -> Parsed<()> {
-        let (first, next) = (self.peek(0), self.peek(1));
+        let first = self.peek(0);
+        let next = self.peek(1);
         self.at += 1;
         match next {
             Some('\'') if first == Some('$') && !in_quotes => {
@@ -159,7 +161,8 @@ impl ShellParser<'_, '_> {
         if self.peek(0).is_none_or(ends_word) {
             return Err("`${` runs a command or names nothing");
         }
-        let (begin, mut inner) = (self.at, CommandWord::default());
+        let begin = self.at;
+        let mut inner = CommandWord::default();
         loop {
             match self.peek(0).ok_or("a `${` is not closed")? {
                 '}' => break,

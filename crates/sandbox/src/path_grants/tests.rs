@@ -150,7 +150,8 @@ fn a_link_that_commands_may_have_made_leads_no_grant_anywhere() {
 fn a_folder_that_becomes_a_link_while_it_is_granted_leads_nowhere() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let (_kept, home) = home();
-    let (sub, link) = (home.join("work/sub"), home.join("work/link"));
+    let sub = home.join("work/sub");
+    let link = home.join("work/link");
     fs::create_dir(&sub).expect("made");
     symlink(home.join(".config/gh"), &link).expect("a link");
     let rules = SandboxRules {
@@ -267,7 +268,8 @@ fn a_narrowed_process_has_its_folders_and_of_other_sessions_nothing() {
 
 #[test]
 fn certificates_that_gits_settings_name_are_granted_where_nothing_around_them_is() {
-    let ((_home, home), other) = (home(), tempfile::tempdir().expect("a folder"));
+    let (_home, home) = home();
+    let other = tempfile::tempdir().expect("a folder");
     let other = other
         .path()
         .canonicalize()

@@ -105,7 +105,8 @@ mod tests {
         dock.insert("persistent-apps".to_owned(), Value::Array(tiles));
         let dock = Value::Dictionary(dock);
         let expected = "## System Signals\nDock: Mail, Visual Studio Code\n";
-        let (mut binary, mut xml) = (Vec::new(), Vec::new());
+        let mut binary = Vec::new();
+        let mut xml = Vec::new();
         dock.to_writer_binary(&mut binary).expect("a list");
         dock.to_writer_xml(&mut xml).expect("a list");
         for bytes in [binary, xml] {

@@ -39,7 +39,8 @@ pub(super) fn collect(places: &SignalPlaces, budget: &Budget) -> SourceReport {
             require_columns(database, "chat_handle_join", &["chat_id"])?;
             let mut groups = Vec::new();
             for_each_row(database, budget, sql, [since], |row| {
-                let (address, messages) = (read_text(row, 1), read_count(row, 2));
+                let address = read_text(row, 1);
+                let messages = read_count(row, 2);
                 if read_count(row, 0) == GROUP_STYLE {
                     groups.push((read_count(row, 3), messages));
                     return;

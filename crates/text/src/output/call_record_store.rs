@@ -142,7 +142,8 @@ fn find_in_file(path: &Path, request: &str) -> io::Result<Option<CallRecord>> {
     let mut lines = BufReader::new(file);
     let mut start = serde_json::to_string(request)?;
     start.insert_str(0, "{\"requestId\":");
-    let (mut line, mut found) = (Vec::new(), None);
+    let mut line = Vec::new();
+    let mut found = None;
     while lines.read_until(b'\n', &mut line)? > 0 {
         if line.starts_with(start.as_bytes())
             && let Ok(record) = serde_json::from_slice(&line)

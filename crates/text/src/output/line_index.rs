@@ -456,7 +456,8 @@ mod tests {
             b"\nz".to_vec(),
         ] {
             text.extend(more);
-            let (file, size) = (file_of(&text), text.len() as u64);
+            let file = file_of(&text);
+            let size = text.len() as u64;
             let feed = LineFeed::Byte;
             let scan = LineScan {
                 file: &file,

@@ -20,7 +20,8 @@ pub struct MaskedRanges {
 impl MaskedRanges {
     /// Extends the part to include the masked texts that it begins or ends within.
     pub fn extend_to_whole(&self, part: Range<usize>) -> Range<usize> {
-        let (start, end) = (self.across(part.start), self.across(part.end));
+        let start = self.across(part.start);
+        let end = self.across(part.end);
         start.map_or(part.start, |place| place.start)..end.map_or(part.end, |place| place.end)
     }
 

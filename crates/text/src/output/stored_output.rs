@@ -59,7 +59,8 @@ impl StoredOutputFile {
     /// Bounds a search for lines to the file as long as it is now.
     fn line_scan(&self) -> io::Result<LineScan<'_>> {
         let size = (&self.file).seek(SeekFrom::End(0))?;
-        let (file, cancel) = (&self.file, &self.halt.0);
+        let file = &self.file;
+        let cancel = &self.halt.0;
         Ok(LineScan {
             file,
             size,

@@ -20,7 +20,8 @@ impl TerminalScreen {
     /// An empty screen of this size; one column and one line at least.
     #[expect(clippy::missing_panics_doc, reason = "both sides are positive")]
     pub fn new(cols: u16, rows: u16) -> Self {
-        let (cols, rows) = (usize::from(cols.max(1)), usize::from(rows.max(1)));
+        let cols = usize::from(cols.max(1));
+        let rows = usize::from(rows.max(1));
         let terminal = Terminal::new(cols, rows).expect("both sides are positive");
         Self {
             terminal,

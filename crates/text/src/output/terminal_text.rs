@@ -279,10 +279,8 @@ fn count_repeats(bytes: &[u8], from: usize, byte: u8) -> usize {
 
 /// A whole text without escapes, each line in its last state.
 pub fn clean_terminal_text(text: &str) -> String {
-    let (mut cleaner, mut out) = (
-        TerminalTextCleaner::default(),
-        String::with_capacity(text.len()),
-    );
+    let mut cleaner = TerminalTextCleaner::default();
+    let mut out = String::with_capacity(text.len());
     cleaner.push(text, &mut out);
     cleaner.finish(&mut out);
     out

@@ -227,7 +227,8 @@ mod tests {
         ]
         .concat();
         for size in [1_000, 4_096, 70_000] {
-            let (mut masker, mut out) = (redactor.stream_masker(), Vec::new());
+            let mut masker = redactor.stream_masker();
+            let mut out = Vec::new();
             for chunk in text.chunks(size) {
                 masker.push(chunk, &mut out);
                 assert!(

@@ -262,7 +262,8 @@ mod tests {
                     .map(|line| std::str::from_utf8(line).expect("ASCII"));
                 let text = lines.collect::<Vec<_>>().join("\n");
                 let (scrubbed, _) = redactor.mask(&text);
-                let (first, last) = ((before * 8).div_ceil(6), (before + value.len()) * 8 / 6);
+                let first = (before * 8).div_ceil(6);
+                let last = (before + value.len()) * 8 / 6;
                 for at in first..last - 40 {
                     let part = &encoded[at..at + 40];
                     assert!(

@@ -117,7 +117,8 @@ impl ResultMeta {
         }
         let clip = TextBudget::from_requested(Some(WARNING_CHARS));
         let mut kept: Vec<String> = Vec::new();
-        let (mut chars, mut left_out) = (0, 0);
+        let mut chars = 0;
+        let mut left_out = 0;
         for warning in std::mem::take(&mut self.warnings) {
             let warning = clip_to_budget(&warning, clip, None).text;
             if kept.contains(&warning) {

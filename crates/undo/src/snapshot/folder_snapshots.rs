@@ -243,7 +243,8 @@ impl FolderSnapshots {
     ) -> Result<FolderTree, ScanError> {
         let folder = &self.folders[number];
         folder.check_known_count()?;
-        let (mut count, mut counted) = (Ok(()), None);
+        let mut count = Ok(());
+        let mut counted = None;
         if folder.needs_count() {
             let (result, folders) = count_tree(&folder.top, &self.scan_context());
             (count, counted) = (result, Some(folders));

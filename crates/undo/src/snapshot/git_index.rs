@@ -99,12 +99,14 @@ fn parse_index(index: &[u8], hash_bytes: usize) -> Option<Vec<Vec<u8>>> {
         let bytes = index.get(at..at + 4)?.try_into().ok()?;
         Some(u32::from_be_bytes(bytes))
     };
-    let (version, count) = (number(4)?, number(8)? as usize);
+    let version = number(4)?;
+    let count = number(8)? as usize;
     if !index.starts_with(b"DIRC") || !(2..=4).contains(&version) || count > index.len() {
         return None;
     }
     let mut paths: Vec<Vec<u8>> = Vec::with_capacity(count);
-    let (mut at, mut last) = (HEADER, Vec::new());
+    let mut at = HEADER;
+    let mut last = Vec::new();
     for _ in 0..count {
         let flags_at = at + STAT_BYTES + hash_bytes;
         let flags = index.get(flags_at..flags_at + 2)?;

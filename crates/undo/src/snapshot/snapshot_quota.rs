@@ -70,10 +70,8 @@ impl Trash {
 
     /// Deletes the trees of workspaces, unless a runner uses them: of one that starts later, all is read anew.
     pub(crate) fn delete_snapshot_trees(&self, is_old: impl Fn(&PathBuf) -> bool) {
-        let (trees, calls) = (
-            self.home.trash_snapshot_trees_dir(),
-            self.home.trash_snapshot_calls_dir(),
-        );
+        let trees = self.home.trash_snapshot_trees_dir();
+        let calls = self.home.trash_snapshot_calls_dir();
         if CallsFolder::is_any_in_use(&calls) {
             return;
         }

@@ -216,7 +216,8 @@ pub(super) fn compare_trees(
     after: &[TreeNode],
     changes: &mut Vec<PathChange>,
 ) {
-    let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
+    let mut old = before.iter().peekable();
+    let mut new = after.iter().peekable();
     loop {
         let order = match (old.peek(), new.peek()) {
             (None, None) => return,

@@ -121,7 +121,8 @@ fn render_listing(
         ..RenderedPage::default()
     };
     for entry in &listing.entries {
-        let (name, suffix) = (escape_entry_name(&entry.name), &entry.suffix);
+        let name = escape_entry_name(&entry.name);
+        let suffix = &entry.suffix;
         rendered.lines.push(if entry.is_folder {
             format!("{name}{suffix}")
         } else {

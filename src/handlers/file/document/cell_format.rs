@@ -39,7 +39,8 @@ impl CellFormats {
             return Ok(formats);
         }
         let mut part = open_part(archive, STYLES_PART)?;
-        let (mut codes, mut is_cell_style) = (Vec::new(), false);
+        let mut codes = Vec::new();
+        let mut is_cell_style = false;
         loop {
             match part.next_step()? {
                 XmlStep::Start(start) => {
@@ -94,7 +95,8 @@ impl CellFormat {
 
     /// Reads a format code, such as `yyyy\-mm\-dd`, `0.0%` or `[h]:mm`. Its first section counts.
     fn from_code(code: &str) -> Self {
-        let (mut letters, mut bracket) = (String::new(), None::<String>);
+        let mut letters = String::new();
+        let mut bracket = None::<String>;
         let mut is_elapsed = false;
         let mut chars = code.chars();
         while let Some(c) = chars.next() {
@@ -122,7 +124,8 @@ impl CellFormat {
             );
         }
         let letters = letters.replace("general", "").replace("am/pm", "h");
-        let (is_date, is_time) = (letters.contains(['y', 'd']), letters.contains(['h', 's']));
+        let is_date = letters.contains(['y', 'd']);
+        let is_time = letters.contains(['h', 's']);
         match (is_date, is_time) {
             _ if is_elapsed => Self::Elapsed,
             (true, true) => Self::DateTime,
@@ -155,7 +158,8 @@ impl CellFormat {
                 seconds % 60
             )
         };
-        let (day, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let day = seconds.div_euclid(86_400);
+        let of_day = seconds.rem_euclid(86_400);
         #[expect(clippy::cast_possible_truncation, reason = "a constant")]
         let date = || {
             // Before March 1900 Excel's days are one less.
@@ -175,14 +179,13 @@ impl CellFormat {
 /// day ends a year.
 fn civil_date(day: i64) -> String {
     let day = day + 719_468;
-    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let era = day.div_euclid(146_097);
+    let of_era = day.rem_euclid(146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * of_year + 2) / 153;
-    let (of_month, month) = (
-        of_year - (153 * from_march + 2) / 5 + 1,
-        (from_march + 2) % 12 + 1,
-    );
+    let of_month = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = (from_march + 2) % 12 + 1;
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     format!("{year:04}-{month:02}-{of_month:02}")
 }

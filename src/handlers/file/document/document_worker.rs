@@ -42,7 +42,8 @@ fn confine_worker(link: &CallerLink) -> io::Result<File> {
 fn read_document(question: &DocumentQuestion, file: File) -> DocumentAnswer {
     let deadline = Instant::now() + TIME_LIMIT;
     let has_time_left = || Instant::now() < deadline;
-    let (shown, size) = (question.shown.as_str(), question.size);
+    let shown = question.shown.as_str();
+    let size = question.size;
     match &question.work {
         DocumentWork::Pdf(pages) => {
             let pdf = pdf_pages::read_pdf_document(read_whole(file, size)?, pages, &has_time_left);

@@ -30,13 +30,15 @@ pub(super) fn read_pdf_document(
     bytes.drain(..start.unwrap_or(0));
     let pdf = Pdf::new(bytes).map_err(describe_load_failure)?;
     let pages = pdf.pages();
-    let (cache, settings) = (InterpreterCache::new(), InterpreterSettings::default());
+    let cache = InterpreterCache::new();
+    let settings = InterpreterSettings::default();
     let mut read = PdfPages {
         total: pages.len(),
         is_cut_off,
         ..PdfPages::default()
     };
-    let (mut chars, mut lines) = (0, 0);
+    let mut chars = 0;
+    let mut lines = 0;
     for number in page_numbers(question, read.total) {
         // The runner refuses a page beyond the last one.
         let Some(page) = pages.get(number - 1) else {

@@ -138,7 +138,8 @@ impl<'a> Device<'a> for GlyphCollector<'_> {
             placed.push(self.place(props.transform, glyph, mode));
         }
         let Some(first) = placed.first() else { return };
-        let (start, height) = (first.start, first.height);
+        let start = first.start;
+        let height = first.height;
         let text: String = placed.iter().map(|glyph| glyph.text.as_str()).collect();
         if let Some((last_start, last_text)) = &self.last_run
             && *last_text == text

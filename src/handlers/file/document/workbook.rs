@@ -94,7 +94,9 @@ fn read_sheet_names(
 fn read_shared_strings(archive: &mut OfficeArchive) -> Result<Vec<String>, String> {
     let mut part = open_part(archive, STRINGS_PART)?;
     let mut strings: Vec<String> = Vec::new();
-    let (mut is_in_text, mut is_phonetic, mut bytes) = (false, false, 0);
+    let mut is_in_text = false;
+    let mut is_phonetic = false;
+    let mut bytes = 0;
     loop {
         match part.next_step()? {
             XmlStep::Start(start) => match start.local_name().as_ref() {
@@ -149,8 +151,10 @@ fn read_sheet(
 ) -> Result<usize, String> {
     let mut part = open_part(archive, part)?;
     let mut cells: Vec<String> = Vec::new();
-    let (mut cell, mut within) = (OpenCell::default(), CellPart::Other);
-    let (mut last_row, mut columns) = (0, 0);
+    let mut cell = OpenCell::default();
+    let mut within = CellPart::Other;
+    let mut last_row = 0;
+    let mut columns = 0;
     while !lines.is_cut {
         match part.next_step()? {
             XmlStep::Start(start) => match start.local_name().as_ref() {

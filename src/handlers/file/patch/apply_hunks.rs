@@ -43,7 +43,8 @@ pub(super) fn edit_content(
             let lines = hunk.lines.iter().filter(|line| line.kind == kind);
             lines.map(|line| line.text.as_str()).collect()
         };
-        let (removed, added) = (text_of(LineKind::Removed), text_of(LineKind::Added));
+        let removed = text_of(LineKind::Removed);
+        let added = text_of(LineKind::Added);
         refuse_placeholder("the patch", &removed, &added)?;
     }
     let mut loaded = loaded.clone();
@@ -203,7 +204,8 @@ fn splice_hunks(file: &LineTable<'_>, hunks: &[Hunk], placed: &PlacedHunks) -> V
 /// Returns whether the file must end in a line feed: as before, unless the patch changes just that.
 fn ends_with_newline(file: &LineTable<'_>, hunk: &Hunk) -> bool {
     let is_closed = |lines: &[&[u8]]| lines.last().is_none_or(|line| line.ends_with(b"\n"));
-    let (old, new) = (is_closed(&hunk.old_lines()), is_closed(&hunk.new_lines()));
+    let old = is_closed(&hunk.old_lines());
+    let new = is_closed(&hunk.new_lines());
     if old == new {
         file.len() == 0 || file.ends_in_newline(file.len() - 1)
     } else {
@@ -231,7 +233,8 @@ fn splice_run(
         indent: fit.indent.clone(),
         ending: LineEnding::first_of_file(file.text),
     };
-    let (old, new) = (text_of(LineKind::Removed), text_of(LineKind::Added));
+    let old = text_of(LineKind::Removed);
+    let new = text_of(LineKind::Added);
     let mut with = Vec::new();
     if is_at_end
         && lines.is_empty()
@@ -512,10 +515,8 @@ mod tests {
 
     #[test]
     fn what_was_applied_before_is_not_applied_again() {
-        let (before, after) = (
-            "one\ntwo\nthree\nfour\n",
-            "one\ntwo\nnew line\nthree\nfour\n",
-        );
+        let before = "one\ntwo\nthree\nfour\n";
+        let after = "one\ntwo\nnew line\nthree\nfour\n";
         let hunk = "@@\n two\n+new line\n three";
         makes(before, hunk, after);
         assert_eq!(makes(after, hunk, after), Vec::<String>::new());

@@ -58,7 +58,8 @@ pub(super) fn parse_codex(lines: &[&str]) -> Result<Patch, PatchParseError> {
         .position(|line| is_codex_mark(line))
         .unwrap_or(len);
     // A patch that was cut off may end in the middle of a line.
-    let (mut is_begun, mut is_ended) = (false, false);
+    let mut is_begun = false;
+    let mut is_ended = false;
     while at < len {
         let line = lines[at].trim();
         is_begun |= line.starts_with(BEGIN);

@@ -135,11 +135,10 @@ impl CommitStep {
 
 impl FileRename {
     fn intent(&self) -> CallIntent {
-        let (from, to) = (
-            self.from.absolute_path().to_str(),
-            self.to.absolute_path().to_str(),
-        );
-        let (from, to) = (from.map(str::to_owned), to.map(str::to_owned));
+        let from = self.from.absolute_path().to_str();
+        let to = self.to.absolute_path().to_str();
+        let from = from.map(str::to_owned);
+        let to = to.map(str::to_owned);
         let sha256 = self.sha256.clone();
         match (from, to) {
             (Some(path), Some(temp)) if self.is_removal => CallIntent::File {

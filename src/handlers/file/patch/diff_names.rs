@@ -88,7 +88,8 @@ pub(super) fn possible_paths(old: &str, new: &str) -> (Vec<String>, Vec<String>)
         (None, None) => false,
     };
     let readings = |name: &str| {
-        let (given, without) = (name.to_owned(), strip_git_prefix(name).to_owned());
+        let given = name.to_owned();
+        let without = strip_git_prefix(name).to_owned();
         let mut both = if has_prefixes {
             vec![without, given]
         } else {

@@ -79,7 +79,8 @@ pub(super) fn place_hunks(
             .notes
             .push("The hunks stand in another order in the file than in the patch.".to_owned());
     }
-    let (mut drift, mut lowest) = (LineDrift::default(), 0);
+    let mut drift = LineDrift::default();
+    let mut lowest = 0;
     let mut taken: Vec<(usize, usize)> = Vec::new();
     for ((number, hunk), location) in (1..).zip(hunks).zip(located) {
         let name = hunk_name(hunk, number);

@@ -85,7 +85,8 @@ fn read_counted_lines(
     at: usize,
     stated: StatedRange,
 ) -> Option<(Vec<HunkLine>, usize)> {
-    let (mut old, mut new) = (stated.count, stated.new_count);
+    let mut old = stated.count;
+    let mut new = stated.new_count;
     let mut found = Vec::new();
     let mut end = at;
     while old > 0 || new > 0 || lines.get(end).is_some_and(|line| line.starts_with('\\')) {

@@ -111,7 +111,8 @@ pub(super) fn join_sections(
         found.push(this);
         return Ok(());
     };
-    let (first, line) = (other.section.line, this.section.line);
+    let first = other.section.line;
+    let line = this.section.line;
     if other.move_to.is_none()
         && this.move_to.is_none()
         && let (

@@ -283,11 +283,9 @@ async fn edit_loaded(
     loaded: LoadedFile,
     hunks: Vec<Hunk>,
 ) -> Result<(ContentEdit, Vec<String>), ToolError> {
-    let (cancel, shown, uncut) = (
-        cx.cancel.clone(),
-        path.display_text(),
-        cx.secret_boundaries.clone(),
-    );
+    let cancel = cx.cancel.clone();
+    let shown = path.display_text();
+    let uncut = cx.secret_boundaries.clone();
     tokio::task::spawn_blocking(move || {
         edit_content(&shown, &loaded, &hunks, &uncut, &|| cancel.is_cancelled())
     })

@@ -57,7 +57,8 @@ pub(crate) fn summarize_changes(changes: &[PlannedChange]) -> String {
 /// Lists the changed lines of the new text.
 fn list_lines(old: &[u8], splices: &[ByteSplice]) -> String {
     let mut lines: Vec<String> = Vec::new();
-    let (mut line, mut at) = (1_usize, 0);
+    let mut line = 1_usize;
+    let mut at = 0;
     for splice in splices.iter().take(MAX_NAMED) {
         line += memchr_iter(b'\n', &old[at..splice.range.start]).count();
         lines.push(line.to_string());

@@ -9,7 +9,8 @@ impl PatchCommit {
     /// Undoes every step, the last first, and reports the outcome.
     pub(super) async fn undo_all(mut self, path: &WorkspacePath, fault: &ToolError) -> ToolError {
         let count = self.undos.len();
-        let (mut left, mut files) = (Vec::new(), Vec::new());
+        let mut left = Vec::new();
+        let mut files = Vec::new();
         let mut meta = fault.error_meta().clone();
         while let Some(undo) = self.undos.pop() {
             let (shown, what, change) = undo.describe_step();

@@ -202,7 +202,8 @@ impl McpServer {
     /// Asks for every page of the list. Returns the entries as they came: one that the protocol's types do not fit hides no
     /// other.
     async fn list_pages(&self) -> Result<Vec<Value>, ServiceError> {
-        let (mut tools, mut cursor) = (Vec::new(), None);
+        let mut tools = Vec::new();
+        let mut cursor = None;
         loop {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));

@@ -95,7 +95,8 @@ fn eight_commands_at_once_get_one_identity() {
 fn w77_a_damaged_identity_is_refused_and_left_as_it_is() {
     let (_dir, home) = home();
     DeviceIdentity::load_or_create(&home).expect("a new identity");
-    let (record, key) = (home.device_file(), home.key_file());
+    let record = home.device_file();
+    let key = home.key_file();
     let good = (
         fs::read(&record).expect("there"),
         fs::read(&key).expect("there"),
@@ -140,10 +141,8 @@ fn w77_half_an_identity_is_refused_and_the_other_half_not_made_up() {
         (home.device_file(), home.key_file()),
         (home.key_file(), home.device_file()),
     ] {
-        let (aside, kept) = (
-            home.root_dir().join("aside"),
-            fs::read(&left).expect("there"),
-        );
+        let aside = home.root_dir().join("aside");
+        let kept = fs::read(&left).expect("there");
         fs::rename(&gone, &aside).expect("moved");
         let refused = DeviceIdentity::load_or_create(&home).expect_err("half");
         assert!(
@@ -178,10 +177,8 @@ fn a_creation_that_a_crash_cut_short_is_finished() {
 #[test]
 fn an_identity_belongs_to_the_machine_that_first_used_it() {
     let (_dir, home) = home();
-    let (here, there) = (
-        MachineId::from_id("0123456789abcdef\n"),
-        MachineId::from_id("4567"),
-    );
+    let here = MachineId::from_id("0123456789abcdef\n");
+    let there = MachineId::from_id("4567");
     let device =
         DeviceIdentity::load_on_machine(&home, &MachineId::unknown()).expect("a new identity");
     let record = || fs::read_to_string(home.device_file()).expect("there");

@@ -143,7 +143,8 @@ fn a_file_is_written_whole_and_leaves_no_drafts() {
 #[test]
 fn a_link_is_replaced_and_not_written_through() {
     let dir = tempfile::tempdir().expect("a folder for the test");
-    let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+    let target = dir.path().join("target");
+    let link = dir.path().join("link");
     fs::write(&target, "untouched").expect("a file");
     symlink(&target, &link).expect("a link");
     durable::replace_file(&link, b"new", Readers::AsBefore).expect("written");
@@ -190,7 +191,8 @@ fn a_number_left_by_a_crash_does_not_hold_the_home() {
 fn somebody_who_looks_never_keeps_a_runner_from_starting() {
     let (_dir, home) = home();
     drop(RunnerLock::try_acquire(&home).expect("free"));
-    let (done, together) = (AtomicBool::new(false), Barrier::new(3));
+    let done = AtomicBool::new(false);
+    let together = Barrier::new(3);
     thread::scope(|scope| {
         scope.spawn(|| {
             together.wait();

@@ -173,7 +173,8 @@ fn of_many_writers_at_once_none_loses_what_another_kept() {
     let together = Barrier::new(8);
     thread::scope(|scope| {
         for writer in 0..8 {
-            let (home, together) = (&home, &together);
+            let home = &home;
+            let together = &together;
             scope.spawn(move || {
                 let secrets = SecretStore::in_home(home);
                 together.wait();

@@ -174,7 +174,8 @@ async fn one_that_does_not_listen_holds_up_nobody_else() {
 
     // A client that reads late gets everything, part by part.
     let mut late = deaf.pop().expect("a client that did not read");
-    let (mut seen, mut text) = (std::collections::BTreeSet::new(), String::new());
+    let mut seen = std::collections::BTreeSet::new();
+    let mut text = String::new();
     while seen.len() < 12 {
         let frame: Value =
             serde_json::from_str(&late.frame().await.expect("a message")).expect("JSON");

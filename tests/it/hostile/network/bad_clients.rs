@@ -176,7 +176,8 @@ async fn idle_tunnels_of_two_conversations_leave_connections_for_a_third() {
 
 #[tokio::test]
 async fn a_thousand_clients_that_say_nothing_hold_up_the_others_for_seconds_only() {
-    let (setup, server) = (asking_yard(ALLOW), one_file());
+    let setup = asking_yard(ALLOW);
+    let server = one_file();
     let script = "import resource, socket, subprocess, sys\n\
                   most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n\
                   resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))\n\

@@ -31,7 +31,8 @@ fn lay_out_hook(setup: &HostileFixture, lines: &str) {
 
 #[tokio::test]
 async fn a_hook_reaches_hosts_like_a_command() {
-    let (setup, server) = (asking_yard(ALLOW), one_file());
+    let setup = asking_yard(ALLOW);
+    let server = one_file();
     let target = format!("packages.test:{}", server.port);
     lay_out_hook(&setup, &format!("curl -sS http://{target}/file"));
     let args = json!({"message": "one", "paths": ["file"]});
@@ -50,7 +51,8 @@ async fn a_hook_reaches_hosts_like_a_command() {
 
 #[tokio::test]
 async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
-    let (setup, server) = (asking_yard(""), one_file());
+    let setup = asking_yard("");
+    let server = one_file();
     let url = format!("http://packages.test:{}/file", server.port);
     lay_out_hook(&setup, &format!("curl -sSf {url}"));
     let args = json!({"message": "one", "paths": ["file"]});
@@ -74,7 +76,8 @@ async fn a_hook_that_is_refused_a_host_is_told_apart_from_one_that_says_no() {
 
 #[tokio::test]
 async fn a_commit_that_is_stopped_tells_which_hosts_its_hooks_reached() {
-    let (setup, server) = (asking_yard(ALLOW), one_file());
+    let setup = asking_yard(ALLOW);
+    let server = one_file();
     let target = format!("packages.test:{}", server.port);
     let lines = format!(
         "curl -sS http://{target}/file > fetched.tmp\nmv fetched.tmp fetched\nexec sleep 600"

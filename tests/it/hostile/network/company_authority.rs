@@ -89,7 +89,8 @@ fn client_commands(url: &str) -> Vec<(&'static str, &'static str, String)> {
 
 #[tokio::test]
 async fn programs_trust_the_authority_that_the_users_variables_name() {
-    let (company, server) = (make_authority("A company"), serve_registries());
+    let company = make_authority("A company");
+    let server = serve_registries();
     let upstream = format!("http://127.0.0.1:{}", server.port);
     let own = make_certificate("packages.test", false, Some(&company));
     let (address, _serving) = start_tls_gate(&upstream, own).await;
@@ -117,7 +118,8 @@ async fn programs_trust_the_authority_that_the_users_variables_name() {
 
 #[tokio::test]
 async fn git_trusts_the_authority_that_its_settings_name() {
-    let (company, server) = (make_authority("A company"), serve_registries());
+    let company = make_authority("A company");
+    let server = serve_registries();
     let own = make_certificate("packages.test", false, Some(&company));
     let (address, _serving) =
         start_tls_gate(&format!("http://127.0.0.1:{}", server.port), own).await;

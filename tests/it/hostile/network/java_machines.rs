@@ -70,7 +70,8 @@ async fn a_java_program_reaches_an_allowed_host_and_its_call_is_known() {
     if !are_installed(&["java"]) {
         return;
     }
-    let (company, server) = (make_authority("A company"), one_file());
+    let company = make_authority("A company");
+    let server = one_file();
     let upstream = format!("http://127.0.0.1:{}", server.port);
     let own = make_certificate("packages.test", false, Some(&company));
     let (address, _serving) = start_tls_gate(&upstream, own).await;
@@ -138,7 +139,8 @@ async fn maven_asks_like_any_other_program() {
 /// Uses curl without a user name for the proxy, so it needs no Java.
 #[tokio::test]
 async fn a_connection_without_a_name_belongs_to_the_process_that_made_it() {
-    let (setup, server) = (asking_yard(ALLOW), one_file());
+    let setup = asking_yard(ALLOW);
+    let server = one_file();
     let curl = format!(
         "curl -sS --proxy http://127.0.0.1:13128 http://packages.test:{}/file",
         server.port

@@ -59,10 +59,12 @@ impl FileServer {
         let listener = TcpListener::bind((address, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let heads = Arc::new(Mutex::new(Vec::new()));
-        let (seen, answer) = (Arc::clone(&heads), Arc::new(answer));
+        let seen = Arc::clone(&heads);
+        let answer = Arc::new(answer);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
+                let seen = Arc::clone(&seen);
+                let answer = Arc::clone(&answer);
                 thread::spawn(move || {
                     let stream = stream.expect("a connection");
                     let _ = serve_files(stream, &seen, &|path| answer(path, port));
@@ -238,7 +240,8 @@ async fn in_conversation(setup: &HostileFixture, conversation: &str, command: &s
 
 #[tokio::test]
 async fn an_allowed_host_is_reached_by_every_protocol_and_counted() {
-    let (setup, server) = (asking_yard(ALLOW), one_file());
+    let setup = asking_yard(ALLOW);
+    let server = one_file();
     let url = format!("http://packages.test:{}/file", server.port);
     for (name, options) in [
         ("http", ""),
@@ -311,7 +314,8 @@ async fn an_answer_says_why_an_allowed_host_was_not_reached() {
 
 #[tokio::test]
 async fn several_connections_of_a_call_are_one_question() {
-    let (setup, server) = (asking_yard(ASK), one_file());
+    let setup = asking_yard(ASK);
+    let server = one_file();
     let url = format!("http://packages.test:{}/file", server.port);
     let person = AnsweringPerson::answering(
         &setup,
@@ -341,7 +345,8 @@ async fn several_connections_of_a_call_are_one_question() {
 
 #[tokio::test]
 async fn an_answer_for_the_conversation_holds_in_it_only() {
-    let (setup, server) = (asking_yard(ASK), one_file());
+    let setup = asking_yard(ASK);
+    let server = one_file();
     let curl = format!("curl -sS http://packages.test:{}/file", server.port);
     let person = AnsweringPerson::answering(
         &setup,
@@ -373,7 +378,8 @@ async fn an_answer_holds_for_no_call_that_names_or_is_named_like_its_scope() {
         (AllowAlways, ("r1", Some("talk")), ("talk", None)),
         (AllowAlways, ("r1", Some("talk")), ("talk", Some("other"))),
     ] {
-        let (setup, server) = (asking_yard(ASK), one_file());
+        let setup = asking_yard(ASK);
+        let server = one_file();
         let curl = format!("curl -sS http://packages.test:{}/file", server.port);
         let person = AnsweringPerson::answering(&setup, &[answer, RejectOnce]);
         let mut texts = Vec::new();
@@ -399,7 +405,8 @@ async fn an_answer_holds_for_no_call_that_names_or_is_named_like_its_scope() {
 
 #[tokio::test]
 async fn a_question_goes_when_the_command_that_waits_for_it_ends() {
-    let (setup, server) = (asking_yard(ASK), one_file());
+    let setup = asking_yard(ASK);
+    let server = one_file();
     let presence = ApproverPresence::announce(&open_home(&setup)).expect("announced");
     let command = format!(
         "timeout 1 curl -sS http://packages.test:{}/file",
@@ -416,7 +423,8 @@ async fn a_question_goes_when_the_command_that_waits_for_it_ends() {
 async fn addresses_that_are_not_public_are_reached_by_a_rule_for_the_address_only() {
     let anything =
         "[[rule]]\nname = \"all\"\ndecision = \"allow\"\nhosts = [\"*\", \"packages.test\"]\n";
-    let (setup, server) = (asking_yard(anything), one_file());
+    let setup = asking_yard(anything);
+    let server = one_file();
     let inner = FileServer::start_at(Ipv4Addr::new(127, 0, 0, 2), |_, _| Some(b"inner".to_vec()));
     let [port, inner_port] = [server.port, inner.port];
     for host in [
@@ -463,7 +471,8 @@ async fn a_redirect_is_a_connection_like_any_other() {
 
 #[tokio::test]
 async fn the_proxy_connects_to_the_address_that_it_checked() {
-    let (setup, server) = (asking_yard(""), one_file());
+    let setup = asking_yard("");
+    let server = one_file();
     std::fs::write(
         open_home(&setup).policy_file(),
         ALLOW.replace("packages.test", "*.test"),
@@ -557,10 +566,8 @@ async fn only_a_yes_gives_a_call_the_whole_network() {
 #[ignore = "a measurement"]
 #[expect(clippy::print_stdout, reason = "its figures are its result")]
 async fn only_by_name_the_cost_of_a_command_with_the_proxy_is_that_without() {
-    let (plain, asking) = (
-        HostileFixture::with_rules(NetworkAccess::Loopback, |_| {}),
-        asking_yard(ALLOW),
-    );
+    let plain = HostileFixture::with_rules(NetworkAccess::Loopback, |_| {});
+    let asking = asking_yard(ALLOW);
     let mut took = [Vec::new(), Vec::new()];
     // In turns, so that other load on the machine affects both.
     for _ in 0..400 {

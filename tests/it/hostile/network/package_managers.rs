@@ -207,7 +207,8 @@ async fn run_install(setup: &HostileFixture, command: &str) -> String {
 
 #[tokio::test]
 async fn each_installs_by_a_rule() {
-    let (setup, server) = (asking_yard(ALLOW), serve_registries());
+    let setup = asking_yard(ALLOW);
+    let server = serve_registries();
     for (name, command) in install_commands(server.port) {
         let text = run_install(&setup, &command).await;
         assert_ends_with!(text, "installed"; "{name}");
@@ -216,7 +217,8 @@ async fn each_installs_by_a_rule() {
 
 #[tokio::test]
 async fn each_installs_after_one_yes() {
-    let (setup, server) = (asking_yard(ASK), serve_registries());
+    let setup = asking_yard(ASK);
+    let server = serve_registries();
     let all = install_commands(server.port);
     let answers = vec![ApprovalOption::AllowOnce; all.len()];
     let person = AnsweringPerson::answering(&setup, &answers);
@@ -234,7 +236,8 @@ async fn each_installs_after_one_yes() {
 #[tokio::test]
 async fn each_is_refused_with_the_reason() {
     for (policy, reason) in [(ASK, "nobody can be asked"), (DENY, "not today")] {
-        let (setup, server) = (asking_yard(policy), serve_registries());
+        let setup = asking_yard(policy);
+        let server = serve_registries();
         for (name, command) in install_commands(server.port) {
             let text = run_install(&setup, &command).await;
             assert_lacks!(text, "installed\n"; "{name}");

@@ -143,7 +143,8 @@ impl WorkerConnector {
             opened_at: Instant::now(),
             seen: AtomicBool::new(false),
         });
-        let (dialer, inbox) = (Arc::clone(&self.dialer), Arc::clone(&self.inbox));
+        let dialer = Arc::clone(&self.dialer);
+        let inbox = Arc::clone(&self.inbox);
         let traffic = SocketTask::new(socket, dialer, inbox, taken, self.pace);
         let is_up = self.is_up.clone();
         // The replaced connection has ended, or has no users.

@@ -333,7 +333,8 @@ mod tests {
 
     #[test]
     fn the_errors_that_callers_compare_with_come_to_the_letter() {
-        let (id, lease) = (RequestId::parse("c1").expect("an id"), LeaseId::random());
+        let id = RequestId::parse("c1").expect("an id");
+        let lease = LeaseId::random();
         let output = |kind, payload: Value| {
             let payload = payload.to_string();
             let post = ResultPost {

@@ -71,7 +71,8 @@ impl SocketTask {
         orders: mpsc::Receiver<SocketCommand>,
         pace: PingPolicy,
     ) -> Self {
-        let (waiting, heard) = (VecDeque::new(), Instant::now());
+        let waiting = VecDeque::new();
+        let heard = Instant::now();
         Self {
             socket,
             dialer,

@@ -87,7 +87,8 @@ impl Delivery {
 
     /// Posts everything undelivered, oldest first, until it is all delivered (true) or `until` fires.
     pub(super) async fn drain_outbox(self: &Arc<Self>, until: &CancellationToken) -> bool {
-        let (outbox, settings) = (&self.handles.outbox, &self.handles.settings);
+        let outbox = &self.handles.outbox;
+        let settings = &self.handles.settings;
         loop {
             let change = outbox.wait_for_change();
             let undelivered = self
@@ -131,7 +132,8 @@ impl Delivery {
             if posts.len() >= most && matches!(posts.join_next().await, Some(Ok(false) | Err(_))) {
                 break;
             }
-            let (delivery, id) = (Arc::clone(self), id.clone());
+            let delivery = Arc::clone(self);
+            let id = id.clone();
             posts.spawn(async move { delivery.post_recorded(&id).await });
         }
         while posts.join_next().await.is_some() {}
@@ -139,7 +141,8 @@ impl Delivery {
 
     /// Posts one reply of the journal, unless it is being posted or is delivered by now.
     async fn post_recorded(self: Arc<Self>, id: &RequestId) -> bool {
-        let (outbox, journal) = (&self.handles.outbox, &self.handles.journal);
+        let outbox = &self.handles.outbox;
+        let journal = &self.handles.journal;
         let Some(slot) = outbox.begin_post(id) else {
             return true;
         };

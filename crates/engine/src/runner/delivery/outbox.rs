@@ -188,7 +188,8 @@ impl Outbox {
 
     /// Begins a post of this reply; `None` while it has to wait, is being posted, or too many others are.
     pub fn begin_post(&self, id: &RequestId) -> Option<PostSlot<'_>> {
-        let (mut state, now) = (self.state.lock(), Instant::now());
+        let mut state = self.state.lock();
+        let now = Instant::now();
         let waits = state.pause.is_some_and(|pause| pause.until > now)
             || state.stuck.get(id).is_some_and(|stuck| stuck.until > now);
         if waits || state.in_progress.contains_key(id) || state.in_progress.len() >= state.at_once {
@@ -214,7 +215,8 @@ impl Outbox {
 
     /// Returns which of these undelivered replies may be posted now.
     pub fn find_due(&self, undelivered: &[RequestId]) -> DueReplies {
-        let (state, now) = (self.state.lock(), Instant::now());
+        let state = self.state.lock();
+        let now = Instant::now();
         if let Some(pause) = state.pause.filter(|pause| pause.until > now) {
             return DueReplies::At(pause.until);
         }
@@ -254,7 +256,8 @@ impl Outbox {
 
     /// Records that a post failed.
     pub fn record_post_failure(&self, id: &RequestId, trouble: PostFailure) {
-        let (mut state, now) = (self.state.lock(), Instant::now());
+        let mut state = self.state.lock();
+        let now = Instant::now();
         match trouble {
             PostFailure::Backend(wish) => {
                 let is_asked = matches!(wish, RetryDelay::Requested(_));
@@ -365,7 +368,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_the_backend_asks_for_is_a_floor_for_every_reply() {
-        let (outbox, all) = (outbox(), ids(["a", "b"]));
+        let outbox = outbox();
+        let all = ids(["a", "b"]);
         outbox.record_post_failure(
             &all[0],
             PostFailure::Backend(RetryDelay::Requested(Duration::from_secs(20))),
@@ -391,7 +395,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn replies_that_fail_side_by_side_are_one_failure() {
-        let (outbox, all) = (outbox(), ids(["a", "b", "c"]));
+        let outbox = outbox();
+        let all = ids(["a", "b", "c"]);
         for id in all.iter().cycle().take(30) {
             outbox.record_post_failure(id, PostFailure::Backend(RetryDelay::BackOff));
         }
@@ -403,7 +408,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_outage_ends_with_the_first_sign_of_life() {
-        let (outbox, all) = (outbox(), ids(["a"]));
+        let outbox = outbox();
+        let all = ids(["a"]);
         for _ in 0..20 {
             outbox.record_post_failure(&all[0], PostFailure::Backend(RetryDelay::BackOff));
             tokio::time::advance(MINUTE).await;
@@ -416,7 +422,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn any_answer_ends_the_wait_for_a_backend_that_did_not_answer_and_no_other_wait() {
-        let (outbox, all) = (outbox(), ids(["a"]));
+        let outbox = outbox();
+        let all = ids(["a"]);
         for (trouble, session, ends) in [
             (PostFailure::Unreachable, false, true),
             (PostFailure::Refused, false, false),
@@ -446,7 +453,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_failure_halves_how_many_are_posted_at_once_and_each_success_adds_one() {
-        let (outbox, all) = (outbox(), ids(["a", "b", "c", "d", "e", "f", "g", "h"]));
+        let outbox = outbox();
+        let all = ids(["a", "b", "c", "d", "e", "f", "g", "h"]);
         let mut seen = Vec::new();
         for _ in 0..4 {
             let slots: Vec<_> = all.iter().filter_map(|id| outbox.begin_post(id)).collect();
@@ -468,12 +476,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_being_sent_is_told_where_it_is_much() {
-        let (outbox, all) = (outbox(), ids(["a", "b"]));
+        let outbox = outbox();
+        let all = ids(["a", "b"]);
         let sending = outbox.subscribe_sending();
-        let (first, second) = (
-            outbox.begin_post(&all[0]).expect("free"),
-            outbox.begin_post(&all[1]).expect("free"),
-        );
+        let first = outbox.begin_post(&all[0]).expect("free");
+        let second = outbox.begin_post(&all[1]).expect("free");
         first.set_size(505_000);
         second.set_size(10_000);
         assert_eq!(*sending.borrow(), 515_000);
@@ -483,7 +490,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_refused_reply_holds_up_no_other() {
-        let (outbox, all) = (outbox(), ids(["a", "b"]));
+        let outbox = outbox();
+        let all = ids(["a", "b"]);
         outbox.record_post_failure(&all[0], PostFailure::Reply);
         assert!(outbox.begin_post(&all[0]).is_none());
         assert_eq!(outbox.find_due(&all), DueReplies::Now(all[1..].to_vec()));
@@ -493,7 +501,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_reply_is_posted_twice_at_a_time() {
-        let (outbox, all) = (outbox(), ids(["a"]));
+        let outbox = outbox();
+        let all = ids(["a"]);
         let slot = outbox.begin_post(&all[0]).expect("free");
         assert!(outbox.begin_post(&all[0]).is_none());
         assert_eq!(outbox.find_due(&all), DueReplies::InProgress);

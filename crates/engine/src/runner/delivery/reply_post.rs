@@ -30,7 +30,8 @@ impl Delivery {
     ) -> Result<(), PostFailure> {
         // Three corrections suffice for every refusal that can be corrected.
         for _ in 0..3 {
-            let (generation, began) = (self.handles.sessions.current_generation(), Instant::now());
+            let generation = self.handles.sessions.current_generation();
+            let began = Instant::now();
             let post = ResultPost {
                 id: reply.request_id(),
                 lease: reply.lease_id(),
@@ -173,7 +174,8 @@ impl Delivery {
             tracing::warn!(request.id = %reply.request_id(), reason, "the backend does not take this reply");
         }
         // A reply that stays open is posted again later, which does no harm.
-        let (id, handles) = (reply.request_id(), &self.handles);
+        let id = reply.request_id();
+        let handles = &self.handles;
         let closing_ms = handles.server_clock.closing_ms();
         let closed = handles.journal.close_request(id, close, closing_ms);
         closed.await.map_err(|error| {
@@ -187,8 +189,10 @@ impl Delivery {
         if !error.is_unreachable() {
             tracing::info!(request.id = %reply.request_id(), %error, "a reply could not be posted now; it is kept");
         }
-        let (id, handles) = (reply.request_id(), &self.handles);
-        let (error, now_ms) = (error.to_string(), handles.clock.now_ms());
+        let id = reply.request_id();
+        let handles = &self.handles;
+        let error = error.to_string();
+        let now_ms = handles.clock.now_ms();
         let recorded = handles.journal.record_failed_post(id, error, now_ms);
         if let Err(error) = recorded.await {
             tracing::warn!(request.id = %id, %error, "the failed post could not be noted");
@@ -203,7 +207,8 @@ impl Delivery {
     ) -> Result<(), PostFailure> {
         let reason = error.to_string();
         let code = error.refusal_code();
-        let (id, audit) = (reply.request_id(), &self.handles.audit);
+        let id = reply.request_id();
+        let audit = &self.handles.audit;
         audit.record_undeliverable(id, code, &reason);
         self.close_reply(reply, CloseReason::Undeliverable(reason))
             .await

@@ -180,7 +180,8 @@ impl Executor {
         if load.calls > 0 && room.bytes < MAX_QUEUED_BYTES / 4 {
             room.calls = 0;
         }
-        let (mut conversations, mut passed_over) = (Vec::new(), Vec::new());
+        let mut conversations = Vec::new();
+        let mut passed_over = Vec::new();
         for _ in 0..self.backlog.order.len() {
             if conversations.len() >= room.calls {
                 break;
@@ -273,7 +274,8 @@ fn read_backlog(journal: &Journal, wanted: &BacklogQuery) -> Result<BacklogPage,
             .filter_map(|id| reader.waiting_request(id).transpose())
             .collect::<Result<Vec<_>, _>>()
     };
-    let (taken_back, beside) = (all(&wanted.taken_back)?, all(&wanted.beside)?);
+    let taken_back = all(&wanted.taken_back)?;
+    let beside = all(&wanted.beside)?;
     let mut left = wanted.room;
     let mut conversations = Vec::with_capacity(wanted.conversations.len());
     for (conversation, free) in &wanted.conversations {

@@ -164,7 +164,8 @@ impl CallRunner {
         call: &RunningCall,
         asked: Option<ApprovalSubject>,
     ) -> Option<CallOutcome> {
-        let (asked, request) = (asked?, call.accepted.tool_request());
+        let asked = asked?;
+        let request = call.accepted.tool_request();
         let entry = self.handles.registry.find(request.tool.as_str()).ok()?;
         let access = match entry.decode_call(&request.args) {
             Ok(ready) => ready.declared_access().clone(),

@@ -119,7 +119,8 @@ impl CallRunner {
         if call.origin() == RequestOrigin::Task {
             return None;
         }
-        let (request, handles) = (call.tool_request(), &self.handles);
+        let request = call.tool_request();
+        let handles = &self.handles;
         let earliest = handles.signatures.earliest_now_ms();
         let now = handles.server_clock.now_ms().max(earliest);
         let age = now - request.created_at_ms;

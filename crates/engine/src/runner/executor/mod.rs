@@ -111,7 +111,8 @@ impl Executor {
         &mut self,
         admitted: Vec<OfferOutcome>,
     ) -> (u64, Vec<RequestId>) {
-        let (mut fresh, mut unknown) = (0, Vec::new());
+        let mut fresh = 0;
+        let mut unknown = Vec::new();
         for admission in admitted {
             match admission {
                 OfferOutcome::Fresh(accepted) => {
@@ -171,7 +172,8 @@ impl Executor {
 
     /// Puts a call into its lane, or leaves it in the journal until there is capacity.
     pub(super) fn place_or_park(&mut self, accepted: AcceptedRequest) {
-        let (request, bytes) = (accepted.tool_request(), accepted.tool_request().args.len());
+        let request = accepted.tool_request();
+        let bytes = accepted.tool_request().args.len();
         let is_parked = match self.choose_share(&accepted) {
             LaneShare::Read | LaneShare::Effect => self.park_ordered(&request.conversation, bytes),
             LaneShare::Free | LaneShare::Task | LaneShare::Cancelled => {
@@ -194,7 +196,8 @@ impl Executor {
         if request.cancelled {
             cancel.cancel();
         }
-        let (conversation, bytes) = (request.conversation.clone(), request.args.len());
+        let conversation = request.conversation.clone();
+        let bytes = request.args.len();
         let token = PlacedCall {
             tool: request.tool.clone(),
             conversation: conversation.clone(),
@@ -261,7 +264,8 @@ impl Executor {
     }
 
     fn start_call(&mut self, QueuedLaneCall { call, share, bytes }: QueuedLaneCall) {
-        let (runner, handles) = (Arc::clone(&self.runner), Arc::clone(&self.handles));
+        let runner = Arc::clone(&self.runner);
+        let handles = Arc::clone(&self.handles);
         let request = call.accepted.tool_request();
         let id = request.id.clone();
         let ended = EndedCall {

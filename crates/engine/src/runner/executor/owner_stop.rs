@@ -51,7 +51,8 @@ impl Executor {
             StopTarget::One(one) => one,
         };
         tracing::warn!(what, calls = stopping.len(), "the owner stops what runs");
-        let (runner, handles) = (Arc::clone(&self.runner), Arc::clone(&self.handles));
+        let runner = Arc::clone(&self.runner);
+        let handles = Arc::clone(&self.handles);
         self.handles.background.spawn(async move {
             runner.end_ordered(&order, stopping, &mut outcome).await;
             let recording = move || handles.pause.record_stop_outcome(&order.id, &outcome);
@@ -105,7 +106,8 @@ impl CallRunner {
     async fn end_call(&self, call: &StoppingCall) -> Vec<String> {
         let _ = tokio::time::timeout(CALL_GRACE, call.over.cancelled()).await;
         // Also when the call is over: a shell that it had just started may still be ending.
-        let (commands, request) = (Arc::clone(&self.background_commands), call.id.clone());
+        let commands = Arc::clone(&self.background_commands);
+        let request = call.id.clone();
         let mut left = run_on_blocking_thread(move || commands.kill_processes(&request)).await;
         let over = tokio::time::timeout(CALL_END_TIMEOUT, call.over.cancelled()).await;
         if over.is_err() {

@@ -53,7 +53,8 @@ async fn report_output(
     mut watched: watch::Receiver<bool>,
 ) {
     let handles = &claims.handles;
-    let (begun, id) = (Instant::now(), &call.tool_request().id);
+    let begun = Instant::now();
+    let id = &call.tool_request().id;
     // Masks again, because removed escape sequences may have split a secret.
     let mut masker = handles.sealer.redactor.stream_masker();
     let mut n = 0;

@@ -31,7 +31,8 @@ impl Recovery {
     /// Handles the leftovers; returns the calls still to be run, which stay in the journal until there is capacity.
     pub async fn handle_leftovers(&self) -> Result<Backlog, RunnerError> {
         let handles = &self.handles;
-        let (journal, signatures) = (&handles.journal, &handles.signatures);
+        let journal = &handles.journal;
+        let signatures = &handles.signatures;
         self.end_child_processes().await?;
         handles.sessions.identify_backend().await?;
         // Now the backend is known, and with it the requests to handle.
@@ -82,7 +83,8 @@ impl Recovery {
         // All at once, because killing a process tree may wait for its end.
         let mut ending = tokio::task::JoinSet::new();
         let reader = self.handles.journal.open_reader()?;
-        let (recorded, shells) = (reader.child_processes()?, reader.list_shell_rows()?);
+        let recorded = reader.child_processes()?;
+        let shells = reader.list_shell_rows()?;
         let has_record = |request: &RequestId| {
             let of_shell = shells.iter().filter_map(|row| row.trace.as_ref());
             recorded.iter().any(|(known, _)| known == request)
@@ -124,8 +126,10 @@ impl Recovery {
         key_is_new: bool,
     ) -> Result<(), RunnerError> {
         let handles = &self.handles;
-        let (journal, clock) = (&handles.journal, &handles.clock);
-        let (sealer, audit) = (&handles.sealer, &handles.audit);
+        let journal = &handles.journal;
+        let clock = &handles.clock;
+        let sealer = &handles.sealer;
+        let audit = &handles.audit;
         let attempt = left.attempt;
         let call = AcceptedRequest::from(left);
         let id = &call.tool_request().id;

@@ -26,7 +26,8 @@ impl CallRunner {
     ) -> Option<RecordedReply> {
         let request = call.tool_request();
         let facts = AuditFacts::from(&outcome);
-        let (sealer, audit) = (&self.handles.sealer, &self.handles.audit);
+        let sealer = &self.handles.sealer;
+        let audit = &self.handles.audit;
         let reply = sealer.seal(request, outcome, attempt, duration).await;
         audit
             .record_answered(call, &reply, facts, attempt, duration)
@@ -46,19 +47,22 @@ impl CallRunner {
         duration: Duration,
         observed: Option<&dyn ObservedCall>,
     ) -> Option<RecordedReply> {
-        let (handles, request) = (&self.handles, call.tool_request());
+        let handles = &self.handles;
+        let request = call.tool_request();
         let kind = sealed.outcome_kind().as_str();
         reach_of("finish.before", request.id.as_str());
         let mut retry = RetryIntervals::new(handles.settings.waits.retry);
         let mut reserved = true;
         loop {
-            let (reply, now_ms) = (sealed.clone(), handles.clock.now_ms());
+            let reply = sealed.clone();
+            let now_ms = handles.clock.now_ms();
             match handles.journal.record_reply(call, reply, now_ms).await {
                 Ok(recorded) => {
                     reach_of("finish.after", request.id.as_str());
                     RunningCall::notify_ended(observed, sealed);
                     let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-                    let (code, end) = (sealed.failure_code(), sealed.call_end());
+                    let code = sealed.failure_code();
+                    let end = sealed.call_end();
                     let rule = end.rule.as_deref();
                     let denial = end.denial.map(ApprovalDenial::as_str);
                     tracing::info!(target: ANSWERED_TARGET, { request.id = %request.id, tool.name = %request.tool, outcome = kind, code, rule, denial, duration_ms }, "a call was answered");
@@ -104,7 +108,8 @@ impl CallRunner {
 
     /// Closes a request; if that fails, the reply is posted again after a restart, which does no harm.
     pub(super) async fn close_request(&self, call: &AcceptedRequest, close: CloseReason) {
-        let (id, handles) = (&call.tool_request().id, &self.handles);
+        let id = &call.tool_request().id;
+        let handles = &self.handles;
         let closing_ms = handles.server_clock.closing_ms();
         match handles.journal.close_request(id, close, closing_ms).await {
             Ok(()) | Err(JournalError::Moved { .. }) => {}

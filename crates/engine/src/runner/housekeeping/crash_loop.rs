@@ -31,8 +31,10 @@ struct CrashRecord {
 /// Records the start of this process, and enters safe mode after too many crashes. To be called before recovery
 /// changes the running requests.
 pub async fn record_process_start(keeper: &Housekeeping) -> Result<(), RunnerError> {
-    let (handles, audit) = (&keeper.handles, &keeper.handles.audit);
-    let (journal, settings) = (&handles.journal, &handles.settings.crash_loop);
+    let handles = &keeper.handles;
+    let audit = &keeper.handles.audit;
+    let journal = &handles.journal;
+    let settings = &handles.settings.crash_loop;
     let version = env!("CARGO_PKG_VERSION");
     audit.event(AuditEvent::Started, AuditActor::Runner, version);
     let reader = journal.open_reader()?;

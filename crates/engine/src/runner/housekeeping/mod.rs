@@ -34,7 +34,8 @@ pub(super) struct Housekeeping {
 
 /// Runs the checks until the runner is over.
 pub(super) async fn run_housekeeping(housekeeping: Arc<Housekeeping>) {
-    let (keeper, handles) = (&housekeeping, &housekeeping.handles);
+    let keeper = &housekeeping;
+    let handles = &housekeeping.handles;
     let told_every = keeper.watchdog.as_ref().and_then(Watchdog::ping_interval);
     let interval = handles.settings.housekeeping_interval;
     let period = told_every.map_or(interval, |every| every.min(interval));
@@ -115,7 +116,8 @@ impl Housekeeping {
 
     /// Records in the audit whether calls may begin.
     pub(super) fn record_pause(&self) {
-        let (pause, audit) = (&self.handles.pause, &self.handles.audit);
+        let pause = &self.handles.pause;
+        let audit = &self.handles.audit;
         let (event, words) = match (pause.is_safe_mode(), pause.is_paused()) {
             (true, _) => (AuditEvent::Held, "safe mode"),
             (false, true) => (AuditEvent::Held, "paused"),
@@ -135,7 +137,8 @@ impl Housekeeping {
         else {
             return;
         };
-        let (liveness, journal) = (&self.handles.liveness, &self.handles.journal);
+        let liveness = &self.handles.liveness;
+        let journal = &self.handles.journal;
         match liveness.find_stuck() {
             None => watchdog.notify_manager("WATCHDOG=1"),
             Some(who) => tracing::error!(

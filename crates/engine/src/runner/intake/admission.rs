@@ -45,8 +45,10 @@ impl OfferAdmission {
             .iter()
             .filter_map(|offer| self.refusal_entry(offer))
             .collect();
-        let (origin, now_ms) = (RequestOrigin::Backend, self.handles.clock.now_ms());
-        let (journal, lease) = (&self.handles.journal, &self.handles.lease);
+        let origin = RequestOrigin::Backend;
+        let now_ms = self.handles.clock.now_ms();
+        let journal = &self.handles.journal;
+        let lease = &self.handles.lease;
         let accepted = journal.accept_page(offers, origin, lease, cursor, now_ms);
         let admitted = accepted.await?;
         for admission in &admitted {
@@ -146,7 +148,8 @@ impl OfferAdmission {
     }
 
     fn build_refusal(&self, request: ToolRequest, failure: CallFailure) -> UnreadableRequest {
-        let (sealer, outcome) = (&self.handles.sealer, CallOutcome::Error(failure));
+        let sealer = &self.handles.sealer;
+        let outcome = CallOutcome::Error(failure);
         let reply = sealer.seal_blocking(&request, outcome, None, Duration::ZERO);
         let title = self.title_of_request(&request);
         UnreadableRequest {
@@ -171,7 +174,8 @@ impl OfferAdmission {
         };
         for id in cancels.iter().filter(|id| !took(id)) {
             tracing::info!(request.id = %id, "a cancel changes nothing: the request is over or was never seen");
-            let (event, now_ms) = (AuditEvent::IdleCancel, handles.clock.now_ms());
+            let event = AuditEvent::IdleCancel;
+            let now_ms = handles.clock.now_ms();
             let row = AuditEntry::new(event, AuditActor::Caller, now_ms).with_request(id);
             handles.audit.log.queue_entries(vec![row]);
         }

@@ -236,7 +236,8 @@ impl Intake {
         self.is_polling = true;
         self.poll_number += 1;
         let number = self.poll_number;
-        let (cursor, page) = (self.cursor.clone(), self.page);
+        let cursor = self.cursor.clone();
+        let page = self.page;
         // While the backend fails, its first answer should come at once, because it ends the outage.
         let unheld = self.mode == RunMode::OnePass || self.schedule.is_failing();
         let wait = if unheld {
@@ -250,7 +251,8 @@ impl Intake {
         handles.liveness.expect_within(LivenessTask::Poll, longest);
         let mut woken = handles.machine_wakes.subscribe();
         self.handles.background.spawn(async move {
-            let (asked, sessions) = (Instant::now(), Arc::clone(&handles.sessions));
+            let asked = Instant::now();
+            let sessions = Arc::clone(&handles.sessions);
             let poll = async move {
                 punie_core::failpoint::reach("poll");
                 sessions

@@ -24,8 +24,10 @@ fn wake_for_push(handles: &Handles) {
 
 /// Listens until the socket ends; returns the wait before the next one.
 async fn listen_once(handles: &Handles, retry: &mut RetryIntervals) -> Duration {
-    let (backend, sessions) = (&handles.backend, &handles.sessions);
-    let (socket, waits) = (&handles.socket, &handles.settings.waits);
+    let backend = &handles.backend;
+    let sessions = &handles.sessions;
+    let socket = &handles.socket;
+    let waits = &handles.settings.waits;
     let begun = Instant::now();
     let heard = || {
         socket.up.send_replace(true);
@@ -63,7 +65,8 @@ async fn listen_once(handles: &Handles, retry: &mut RetryIntervals) -> Duration 
 
 /// Keeps the socket open while it is wanted, until the runner stops.
 pub async fn run_wakeup_socket(handles: Arc<Handles>) {
-    let (socket, settings) = (&handles.socket, &handles.settings);
+    let socket = &handles.socket;
+    let settings = &handles.settings;
     let mut wanted = socket.wanted.subscribe();
     let mut woken = handles.machine_wakes.subscribe();
     let mut retry = RetryIntervals::new(settings.waits.retry);

@@ -112,7 +112,8 @@ impl CatalogPublisher {
             let items = match kind {
                 CatalogKind::Tool => self.tool_items(),
                 CatalogKind::Skill | CatalogKind::Agent | CatalogKind::Plugin => {
-                    let (catalog, kind) = (Arc::clone(&self.catalog), *kind);
+                    let catalog = Arc::clone(&self.catalog);
+                    let kind = *kind;
                     run_on_blocking_thread(move || catalog.catalog_items(kind)).await
                 }
             };
@@ -218,7 +219,8 @@ impl CatalogPublisher {
         revision: u64,
         page: &CatalogPage,
     ) -> Result<(), BackendError> {
-        let (complete, items) = (page.is_complete, &page.items);
+        let complete = page.is_complete;
+        let items = &page.items;
         let backend = &self.handles.backend;
         let publish = || backend.publish_catalog(kind, revision, complete, items);
         self.handles.sessions.with_session(publish).await
@@ -242,7 +244,8 @@ impl CatalogPublisher {
     /// Returns a revision later than all before it, even if the clock went back: the backend ignores an older one.
     async fn next_revision(&self) -> u64 {
         const KEY: &str = "catalog_revision";
-        let (clock, journal) = (&self.handles.clock, &self.handles.journal);
+        let clock = &self.handles.clock;
+        let journal = &self.handles.journal;
         let now = u64::try_from(clock.now_ms()).unwrap_or(0);
         let stored = journal.read_blocking(|reader| reader.read_fact(KEY));
         let last = stored.await.ok().flatten();
@@ -291,7 +294,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_of_tools_is_one_publication() {
-        let (home, tools) = (watch::Sender::new(0), watch::Sender::new(0));
+        let home = watch::Sender::new(0);
+        let tools = watch::Sender::new(0);
         let mut news = CatalogSignals {
             home: Some(home.subscribe()),
             tools: tools.subscribe(),
@@ -314,7 +318,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_home_that_is_not_watched_any_more_ends_nothing() {
-        let (home, tools) = (watch::Sender::new(0), watch::Sender::new(0));
+        let home = watch::Sender::new(0);
+        let tools = watch::Sender::new(0);
         let mut news = CatalogSignals {
             home: Some(home.subscribe()),
             tools: tools.subscribe(),

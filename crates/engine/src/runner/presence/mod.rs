@@ -102,7 +102,8 @@ impl Presence {
             return Ok(None);
         }
         let handles = &self.handles;
-        let (backend, clock) = (&handles.backend, &handles.server_clock);
+        let backend = &handles.backend;
+        let clock = &handles.server_clock;
         let health = self.health_json().await;
         let every = self.heartbeat_interval();
         let asked = clock.begin_reading();
@@ -115,7 +116,8 @@ impl Presence {
             )
         {
             let code = error.refusal_code().unwrap_or("stale").to_owned();
-            let (event, now_ms) = (AuditEvent::HeartbeatRefused, handles.clock.now_ms());
+            let event = AuditEvent::HeartbeatRefused;
+            let now_ms = handles.clock.now_ms();
             handles.audit.log.queue_entries(vec![AuditEntry {
                 code: Some(code),
                 ..AuditEntry::new(event, AuditActor::Backend, now_ms)
@@ -134,7 +136,8 @@ impl Presence {
     /// Makes sure that deadlines use the backend's clock as this process has read it. If the backend does not answer,
     /// they use the last process's reading.
     pub(super) async fn learn_server_time(&self) {
-        let (clock, backend) = (&self.handles.server_clock, &self.handles.backend);
+        let clock = &self.handles.server_clock;
+        let backend = &self.handles.backend;
         if !clock.is_read() {
             let ask = async {
                 self.send_one_heartbeat(true)

@@ -117,7 +117,8 @@ fn removed_entry(key: &str) -> CatalogEntry {
 }
 
 fn split_pages(items: Vec<CatalogEntry>) -> Vec<Vec<CatalogEntry>> {
-    let (mut pages, mut bytes) = (Vec::<Vec<CatalogEntry>>::new(), 0);
+    let mut pages = Vec::<Vec<CatalogEntry>>::new();
+    let mut bytes = 0;
     for item in items {
         bytes += item.body.len();
         match pages.last_mut() {

@@ -47,10 +47,8 @@ async fn h105_an_edit_of_any_column_of_any_row_is_named() {
             serde_json::from_str(line).expect("an object");
         assert_eq!(columns.len(), 27, "every column is there: {line}");
         for (name, value) in &columns {
-            let (from, to) = (
-                format!("\"{name}\":{value}"),
-                format!("\"{name}\":{}", other(value)),
-            );
+            let from = format!("\"{name}\":{value}");
+            let to = format!("\"{name}\":{}", other(value));
             let mut edited = lines.clone();
             edited[n] = line.replacen(&from, &to, 1);
             assert_ne!(edited[n], *line, "{name}");

@@ -184,7 +184,8 @@ fn moved<T: std::fmt::Debug>(result: &Result<T, JournalError>) -> bool {
 #[tokio::test]
 async fn each_step_is_taken_once_and_from_where_it_belongs() {
     let desk = Desk::new();
-    let (journal, accepted) = (&desk.journal, desk.fresh(request("a", "{}")).await);
+    let journal = &desk.journal;
+    let accepted = desk.fresh(request("a", "{}")).await;
     assert_eq!(
         journal
             .recover_requests(vec![id("a")], 0)
@@ -356,7 +357,8 @@ async fn a_write_that_fails_among_others_takes_only_itself_back_and_nobody_is_to
         raw.execute_batch("begin immediate").expect("held");
         let mut writes = JoinSet::new();
         for name in ["a", "b", "c", "poison", "d", "e"] {
-            let (journal, lease) = (desk.journal.clone(), desk.lease.clone());
+            let journal = desk.journal.clone();
+            let lease = desk.lease.clone();
             writes.spawn(async move {
                 let taken = journal
                     .accept_page(vec![offer(name)], RequestOrigin::Backend, &lease, None, 0)
@@ -874,7 +876,8 @@ impl World {
                 .expect("reads")
                 .expect("open");
             let n: usize = left.request.id.as_str()[1..].parse().expect("a number");
-            let (state, accepted) = (left.state, AcceptedRequest::from(left));
+            let state = left.state;
+            let accepted = AcceptedRequest::from(left);
             match state {
                 RequestState::Started if effect(n).runs_at_most_once() => {
                     let failure = CallFailure {

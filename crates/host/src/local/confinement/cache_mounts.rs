@@ -70,7 +70,8 @@ impl CacheMounts {
         let Some(mounted) = self.mounted.get() else {
             return CachesInUse::Unknown;
         };
-        let (mut shared, mut empty) = (Vec::new(), Vec::new());
+        let mut shared = Vec::new();
+        let mut empty = Vec::new();
         for cache in &mounted.caches {
             let path = cache.path.display().to_string();
             match cache.content {

@@ -150,7 +150,8 @@ impl ConfinementState {
 
     /// Rejects a command that would run with less confinement than the owner requires.
     pub(super) async fn check_required_level(self: &Arc<Self>) -> Result<(), ToolError> {
-        let (level, required) = (self.prove_level_once().await, self.setup.require);
+        let level = self.prove_level_once().await;
+        let required = self.setup.require;
         if level.meets_requirement(required) {
             return Ok(());
         }

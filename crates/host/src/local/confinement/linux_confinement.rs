@@ -213,7 +213,8 @@ async fn profile_in_view(
         .temp
         .map_or_else(|| shared.shared_temp(), Path::to_owned);
     let shown = process.shown.map(Path::to_owned);
-    let (state, folder) = (Arc::clone(shared), temp.clone());
+    let state = Arc::clone(shared);
+    let folder = temp.clone();
     let caches = mounted.map_or_else(Vec::new, |mounted| mounted.caches.clone());
     let found = tokio::task::spawn_blocking(move || {
         let signature = match state.profiles.find_view(&folder) {
@@ -301,10 +302,8 @@ pub(super) async fn run_self_test(
         forwarding.spawn(async move { proxy.serve_listener(listener, find_user_name).await });
     }
     *shared.forwarding.lock() = forwarding;
-    let (folder, inside) = (
-        shared.setup.self_test.clone(),
-        shared.shared_temp().join("tmp"),
-    );
+    let folder = shared.setup.self_test.clone();
+    let inside = shared.shared_temp().join("tmp");
     let laid_out = tokio::task::spawn_blocking(move || SelfTestTargets::create(&folder, &inside));
     let outside = laid_out.await.map_err(io::Error::other)??;
     // Twice, because the level holds for the whole run and a machine can be busy.
@@ -375,10 +374,8 @@ mod tests {
             .each_ref()
             .map(|folder| folder.path().canonicalize().expect("real"));
         let level = async || {
-            let (rules, self_test) = (
-                SandboxRules::minimal(home.clone(), temp.clone()),
-                home.join("self-test"),
-            );
+            let rules = SandboxRules::minimal(home.clone(), temp.clone());
+            let self_test = home.join("self-test");
             let setup = ConfinementSetup {
                 rules,
                 require: RequiredLevel::Full,
@@ -407,7 +404,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let temp = folder.path().canonicalize().expect("real");
         let rules = SandboxRules::minimal(temp.join("home"), temp.clone());
-        let (self_test, require) = (temp.join("self-test"), RequiredLevel::Full);
+        let self_test = temp.join("self-test");
+        let require = RequiredLevel::Full;
         let setup = ConfinementSetup {
             rules: rules.clone(),
             require,

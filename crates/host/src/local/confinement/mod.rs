@@ -195,7 +195,8 @@ impl Confinement {
     #[cfg(unix)]
     pub(super) async fn watch_protected_paths(&self, cwd: &Path) -> Option<ProtectedPathWatch> {
         let shared = self.state().filter(|shared| shared.setup.confine)?;
-        let (cwd, level) = (cwd.to_owned(), shared.prove_level_once().await);
+        let cwd = cwd.to_owned();
+        let level = shared.prove_level_once().await;
         tokio::task::spawn_blocking(move || {
             ProtectedPathWatch::start(&shared.guard, &cwd, level.protects_paths())
         })

@@ -71,7 +71,8 @@ mod tests {
             self_test: folder("home/self-test"),
         };
         let confinement = Confinement::new(setup.clone());
-        let (session, elsewhere) = ([folder("one")], vec![folder("one.git")]);
+        let session = [folder("one")];
+        let elsewhere = vec![folder("one.git")];
         confinement.open_repositories(None, vec![folder("main.git")]);
         confinement.open_repositories(Some(&session), elsewhere.clone());
         confinement.replace_setup(setup);

@@ -14,7 +14,8 @@ impl Confinement {
         let Some(current) = self.state() else {
             return self.clone();
         };
-        let (mut setup, mut proxy) = (current.setup.clone(), self.proxy.clone());
+        let mut setup = current.setup.clone();
+        let mut proxy = self.proxy.clone();
         let has_own_caches = launch.own.is_none() && launch.workspaces != WorkspaceAccess::Write;
         setup.rules = match &launch.own {
             Some(own) => {

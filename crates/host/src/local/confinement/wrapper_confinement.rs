@@ -112,7 +112,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let temp = folder.path().to_owned();
         let rules = SandboxRules::minimal(temp.join("home"), temp.clone());
-        let (self_test, require) = (temp.join("self-test"), RequiredLevel::Full);
+        let self_test = temp.join("self-test");
+        let require = RequiredLevel::Full;
         let setup = ConfinementSetup {
             rules,
             require,

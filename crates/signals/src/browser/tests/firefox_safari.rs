@@ -15,10 +15,8 @@ fn firefox_script() -> String {
 }
 
 fn firefox_rows() -> String {
-    let (recent, old) = (
-        (now() - 2 * DAY) * 1_000_000,
-        (now() - 30 * DAY) * 1_000_000,
-    );
+    let recent = (now() - 2 * DAY) * 1_000_000;
+    let old = (now() - 30 * DAY) * 1_000_000;
     format!(
         "{FIREFOX_FOLDERS}
         INSERT INTO moz_places (id, url, title, visit_count, hidden) VALUES (1, 'https://www.a.example/a', 'Page A', 12, 0),
@@ -140,10 +138,8 @@ fn w82_safari_is_read_by_its_addresses_and_its_epoch_in_each_schema() {
 }
 
 fn safari_rows(has_score: bool) -> String {
-    let (recent, old) = (
-        now() - 978_307_200 - 2 * DAY,
-        now() - 978_307_200 - 30 * DAY,
-    );
+    let recent = now() - 978_307_200 - 2 * DAY;
+    let old = now() - 978_307_200 - 30 * DAY;
     let (score, zero) = if has_score {
         (", visit_count_score", ", 0")
     } else {

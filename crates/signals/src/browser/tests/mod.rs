@@ -40,7 +40,8 @@ fn chromium_script(recent_host: &str) -> String {
 /// A page that was visited two days ago, one of thirty days ago, and pages that do not count.
 fn chromium_rows(recent_host: &str) -> String {
     let micros = |seconds: i64| (seconds + 11_644_473_600) * 1_000_000;
-    let (recent, old) = (micros(now() - 2 * DAY), micros(now() - 30 * DAY));
+    let recent = micros(now() - 2 * DAY);
+    let old = micros(now() - 30 * DAY);
     format!(
         "INSERT INTO urls (id, url, title, visit_count, last_visit_time, hidden) VALUES
             (1, 'https://{recent_host}/a', 'Page A', 12, {recent}, 0), (2, 'https://old.example/', 'Old', 5, {old}, 0),

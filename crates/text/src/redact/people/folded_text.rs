@@ -122,7 +122,8 @@ impl Folding<'_> {
             }
             return;
         }
-        let (before, was) = (self.at, self.out.len());
+        let before = self.at;
+        let was = self.out.len();
         self.fold_unusual(c);
         self.at += length;
         let is_invisible = self.out.len() == was && is_invisible(c);
@@ -184,7 +185,8 @@ impl Folding<'_> {
 
     /// Records that the text before the present position ends at `end` in the source.
     fn mark_shift(&mut self, end: usize) {
-        let (folded, start) = (self.out.len(), self.at);
+        let folded = self.out.len();
+        let start = self.at;
         match self
             .shifts
             .last_mut()

@@ -53,7 +53,8 @@ pub(in crate::redact) fn may_have_alias(text: &str) -> bool {
 impl PersonIdentifier {
     /// Returns whether it would be found between these texts.
     fn stands_between(&self, before: &str, after: &str) -> bool {
-        let (mut inner, next) = (self.text.chars(), after.chars().next());
+        let mut inner = self.text.chars();
+        let next = after.chars().next();
         match self.kind {
             IdentifierKind::Name => {
                 is_name_start(before, inner.next())
@@ -72,7 +73,8 @@ impl PersonIdentifier {
 impl PersonAliases {
     /// Prepares the search for these identifiers. Too many for the search are refused; an error is part of a sentence.
     pub fn new(identifiers: Vec<PersonIdentifier>) -> Result<Self, String> {
-        let (mut places, mut patterns) = (Vec::new(), Vec::new());
+        let mut places = Vec::new();
+        let mut patterns = Vec::new();
         for (place, identifier) in identifiers.iter().enumerate() {
             if identifier.kind != IdentifierKind::Phone {
                 places.push(place);
@@ -138,7 +140,9 @@ impl PersonAliases {
     pub fn resolve_aliases<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let found: Vec<_> = self.aliases.find_iter(text).collect();
         let identifier = |at: usize| &self.identifiers[found[at].pattern().as_usize()];
-        let (mut out, mut from, mut is_changed) = (String::new(), 0, false);
+        let mut out = String::new();
+        let mut from = 0;
+        let mut is_changed = false;
         for (at, one) in found.iter().enumerate() {
             out.push_str(&text[from..one.start()]);
             from = one.start();
@@ -245,7 +249,8 @@ impl PersonAliases {
         let mut found = Vec::new();
         for one in self.forward.find_overlapping_iter(&folded.text) {
             let place = self.places[one.pattern().as_usize()];
-            let (start, end) = (one.start(), one.end());
+            let start = one.start();
+            let end = one.end();
             if !stands_alone(&folded.text, start..end, self.identifiers[place].kind) {
                 continue;
             }

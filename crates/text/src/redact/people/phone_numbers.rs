@@ -86,7 +86,8 @@ pub(super) struct PhoneForms {
 impl PhoneForms {
     /// Collects the forms of numbers, each with its place in a list.
     pub fn new<'t>(numbers: impl Iterator<Item = (usize, &'t str)>) -> Self {
-        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let mut first = Vec::new();
+        let mut second = Vec::new();
         for (place, text) in numbers {
             let (international, national) = phone_forms(text);
             first.extend(international.into_iter().map(|form| (form, place)));
@@ -137,7 +138,8 @@ impl PhoneForms {
     fn number_at(&self, bytes: &[u8], start: usize) -> Option<(usize, usize)> {
         let mut digits = Digits::new(bytes, start);
         let mut filter = 0_usize;
-        let (mut key, mut best) = (1_u64, None);
+        let mut key = 1_u64;
+        let mut best = None;
         while let Some((digit, end)) = digits.next() {
             key = key * 10 + u64::from(digit - b'0');
             if digits.count <= FILTER_DIGITS {

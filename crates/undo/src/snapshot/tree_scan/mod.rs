@@ -150,7 +150,8 @@ impl<'a> TreeScan<'a> {
         let has = |name: &str| {
             names.binary_search_by(|(found, _)| found.as_os_str().cmp(OsStr::new(name)))
         };
-        let (levels, tracked) = (self.levels.len(), self.tracked.len());
+        let levels = self.levels.len();
+        let tracked = self.tracked.len();
         if has(".git").is_ok() && !only_tracked {
             // Opened by the folder, which may have another place by now.
             let dot_git = PathBuf::from(format!(

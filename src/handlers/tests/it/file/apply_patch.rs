@@ -96,7 +96,8 @@ async fn a_patch_of_every_kind_changes_all_files_and_says_so() {
 
 #[tokio::test]
 async fn a_dry_run_shows_a_diff_that_does_the_same() {
-    let (bench, other) = (Bench::new(), Bench::new());
+    let bench = Bench::new();
+    let other = Bench::new();
     put_four(&bench);
     put_four(&other);
     let before = bench.tree();

@@ -184,7 +184,8 @@ fn own_history() -> Vec<Step> {
         .into_iter()
         .rev()
         .filter_map(|(name, old, new, diff, hunks)| {
-            let (old, new) = (blobs.get(&old)?.clone(), blobs.get(&new)?.clone());
+            let old = blobs.get(&old)?.clone();
+            let new = blobs.get(&new)?.clone();
             Some(Step {
                 name,
                 old,
@@ -278,7 +279,8 @@ fn two_releases() -> Vec<Step> {
                 continue;
             };
             let name = inside.display().to_string();
-            let (from, to) = (file.display().to_string(), other.display().to_string());
+            let from = file.display().to_string();
+            let to = other.display().to_string();
             let args = [
                 "diff",
                 "--no-index",
@@ -406,10 +408,8 @@ async fn again(steps: &[Step]) -> Done {
         if step.new.contains(MASK) && !step.old.contains(MASK) {
             continue;
         }
-        let (by_edit, by_patch) = (
-            format!("edit/{}", step.name),
-            format!("patch/{}", step.name),
-        );
+        let by_edit = format!("edit/{}", step.name);
+        let by_patch = format!("patch/{}", step.name);
         for name in [&by_edit, &by_patch] {
             // Mostly it holds just this, from the step before.
             if fs::read_to_string(bench.root.join(name)).ok().as_deref() != Some(step.old.as_str())

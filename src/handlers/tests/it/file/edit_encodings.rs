@@ -36,7 +36,8 @@ async fn an_edit_keeps_the_encoding_of_the_file() {
     } {
         for (from, to) in [("\n", "\n"), ("\n", "\r\n")] {
             let bench = Bench::new();
-            let (content, stored_new) = (content.replace(from, to), new.replace(from, to));
+            let content = content.replace(from, to);
+            let stored_new = new.replace(from, to);
             bench.put("f", stored(encoding, &content));
             let args = json!({"file_path": "f", "old_string": old, "new_string": new});
             bench.ok("Edit", args).await;

@@ -126,7 +126,8 @@ fn pairs() -> impl Strategy<Value = Vec<Pair>> {
 }
 
 fn trees(pairs: &[Pair]) -> (Tree, Tree) {
-    let (mut before, mut after) = (Tree::new(), Tree::new());
+    let mut before = Tree::new();
+    let mut after = Tree::new();
     for pair in pairs {
         if let Some(lines) = &pair.before {
             before.insert(pair.name.clone(), pair.form.bytes(lines));
@@ -213,10 +214,8 @@ fn the_diff_of_two_trees_makes_the_one_of_the_other_and_back() {
     runner
         .run(&pairs(), |pairs| {
             let (before, after) = trees(&pairs);
-            let (old, new) = (
-                written(repository.path(), &before),
-                written(repository.path(), &after),
-            );
+            let old = written(repository.path(), &before);
+            let new = written(repository.path(), &after);
             let args =
                 |from, to| ["diff", "--no-ext-diff", "--text", "-M", from, to].map(str::to_owned);
             for (from, to, start, end) in
@@ -252,10 +251,8 @@ fn section(
         .zip(after[same_head..].iter().rev())
         .take_while(|(a, b)| a == b)
         .count();
-    let (gone, come) = (
-        &before[same_head..before.len() - same_tail],
-        &after[same_head..after.len() - same_tail],
-    );
+    let gone = &before[same_head..before.len() - same_tail];
+    let come = &after[same_head..after.len() - same_tail];
     let mut text = format!("*** Update File: {name}\n");
     if let Some(renamed) = renamed {
         writeln!(text, "*** Move to: {renamed}").unwrap();
@@ -264,10 +261,8 @@ fn section(
         return renamed.map(|_| text);
     }
     for context in 1..=before.len() + 1 {
-        let (from, to) = (
-            same_head.saturating_sub(context),
-            (same_head + gone.len() + context).min(before.len()),
-        );
+        let from = same_head.saturating_sub(context);
+        let to = (same_head + gone.len() + context).min(before.len());
         let block = &before[from..to];
         let is_whole = from == 0 && to == before.len();
         if block.iter().all(|line| line.trim().is_empty()) && !is_whole {
@@ -353,7 +348,8 @@ fn a_patch_in_the_format_of_codex_makes_one_tree_of_another_and_back() {
                 let last = |lines: &Option<Vec<String>>| {
                     lines.as_ref().and_then(|lines| lines.last()).cloned()
                 };
-                let (before, after) = (last(&pair.before), last(&pair.after));
+                let before = last(&pair.before);
+                let after = last(&pair.after);
                 pair.form.crlf &= before.is_some() && after.is_some();
                 pair.form.open &= before == after && before.is_some_and(|line| !line.is_empty());
                 // Nor has one whose last line is the same text and yet another line: gone from it or come to it.

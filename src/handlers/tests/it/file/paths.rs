@@ -80,7 +80,8 @@ async fn h16_a_slash_behind_a_file_is_refused() {
 #[tokio::test]
 async fn h17_what_is_too_long_for_the_system_is_refused_with_the_limit() {
     let bench = Bench::new();
-    let (name, path) = ("n".repeat(256), "d/".repeat(2_048) + "f");
+    let name = "n".repeat(256);
+    let path = "d/".repeat(2_048) + "f";
     assert_eq!(path.len(), 4_097);
     no_file(&bench, &[&name, &path], ErrorCode::InvalidArgs).await;
     for (path, limit) in [(&name, "255"), (&path, "4095")] {

@@ -59,7 +59,8 @@ fn change(bench: &Bench) {
 async fn an_edit_is_made_and_told_what_changed_since_the_file_was_read() {
     let bench = Bench::new();
     bench.put("f", counted(30, "line {}\n"));
-    let (talk, other) = (Talk::new(&bench), Talk::new(&bench));
+    let talk = Talk::new(&bench);
+    let other = Talk::new(&bench);
     talk.said("Read", json!({"file_path": "f"})).await;
     assert!(
         !talk

@@ -18,10 +18,8 @@ async fn reply_to(bench: &Bench, tool: &str, args: Value) -> String {
 async fn a_placeholder_for_code_is_refused_wherever_it_would_be_written() {
     let bench = Bench::new();
     let whole = "fn a() {\n    one();\n    two();\n    three();\n}\n";
-    let (old, new) = (
-        "    one();\n    two();\n    three();",
-        "    one();\n    // ... existing code ...",
-    );
+    let old = "    one();\n    two();\n    three();";
+    let new = "    one();\n    // ... existing code ...";
     let patch = "*** Begin Patch\n*** Update File: f\n@@\n     one();\n-    two();\n-    three();\n+    // ... existing code ...\n*** End Patch\n";
     bench.put("f", whole);
     for (tool, args) in cases! {

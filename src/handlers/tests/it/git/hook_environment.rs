@@ -41,7 +41,8 @@ async fn a_hook_finds_what_it_finds_in_a_command() {
     bench.write("a.txt", "2");
     let args = json!({"path": "repo", "message": "two", "all": true});
     bench.answer("GitCommit", args).await;
-    let (by_command, by_tool) = (written(&bench, "by-command"), written(&bench, "by-tool"));
+    let by_command = written(&bench, "by-command");
+    let by_tool = written(&bench, "by-tool");
     assert_eq!(by_tool, by_command);
     for (name, value) in [
         ("SHELL", "/opt/shell"),

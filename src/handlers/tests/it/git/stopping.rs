@@ -15,10 +15,8 @@ use crate::harness::tools::call_with;
 /// A commit whose hook tells its process, leaves the group, and never ends; until the call is cancelled or its
 /// deadline comes.
 async fn stopped_in_hook(bench: &Bench, deadline: Option<Duration>) -> ToolError {
-    let (pids, fifo) = (
-        bench.outside.path().join("pids"),
-        bench.outside.path().join("fifo"),
-    );
+    let pids = bench.outside.path().join("pids");
+    let fifo = bench.outside.path().join("fifo");
     rustix::fs::mknodat(
         rustix::fs::CWD,
         &fifo,

@@ -119,7 +119,8 @@ async fn a_submodules_path_is_the_entry_of_the_repository_around_it() {
 async fn another_commit_of_a_submodule_is_a_change() {
     let bench = Bench::new();
     add_submodule(&bench);
-    let (module, status) = (bench.repo().join("module"), json!({"path": "repo"}));
+    let module = bench.repo().join("module");
+    let status = json!({"path": "repo"});
     assert!(bench.git_in(&module, &["commit", "-q", "--allow-empty", "-m", "y"]));
     for (tool, args, said) in cases! {
         ("GitStatus", status.clone(), "modified: module"),

@@ -503,7 +503,8 @@ async fn h74_no_option_in_the_place_of_a_ref_runs_anything() {
 #[ignore = "what the numbered tests do, in one count: by name, with --nocapture"]
 #[expect(clippy::print_stdout, reason = "its figures are what it is run for")]
 async fn only_by_name_every_vector_in_one_count() {
-    let (mut armed, mut run) = (0, 0);
+    let mut armed = 0;
+    let mut run = 0;
     for vector in &VECTORS {
         let (is_armed, ran) = tried(vector).await;
         println!(

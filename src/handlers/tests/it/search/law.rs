@@ -112,7 +112,8 @@ async fn pages(tree: &Tree, tool: &str, args: &Value, size: u64, limit: &str) ->
 
 /// The pairs of file and line in pages of lines.
 fn lines_of(listed: &[String]) -> Vec<(String, Option<u64>)> {
-    let (mut found, mut file) = (Vec::new(), String::new());
+    let mut found = Vec::new();
+    let mut file = String::new();
     for line in listed {
         if let Some(line) = line.strip_prefix("  ") {
             let (number, _) = line.split_once(':').expect("a number");

@@ -276,7 +276,8 @@ async fn a_terminal_is_one_for_the_program_and_its_output_is_clean() {
 async fn the_last_words_of_a_command_on_a_terminal_are_never_lost() {
     let bench = Bench::new();
     for round in 0..40 {
-        let (command, expected) = (format!("echo word {round}"), format!("word {round}"));
+        let command = format!("echo word {round}");
+        let expected = format!("word {round}");
         assert_eq!(
             bench
                 .text("Bash", json!({"command": command, "tty": true}))

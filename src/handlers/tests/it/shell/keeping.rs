@@ -102,7 +102,8 @@ async fn a_stopped_commands_output_is_as_long_as_the_call_asked_for() {
         (stopped.model_text().chars().count() > 90_000).then_some(stopped)
     })
     .await;
-    let (text, request) = (stopped.model_text().to_owned(), RequestId::new());
+    let text = stopped.model_text().to_owned();
+    let request = RequestId::new();
     let sealed = CallOutcome::Error(stopped.into()).seal(&SealContext {
         redactor: &Redactor::new([]),
         store: &OutputStore::open_output_folder(bench.outputs.path()).expect("a store"),

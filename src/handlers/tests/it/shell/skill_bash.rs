@@ -127,7 +127,8 @@ async fn its_arguments_are_those_of_bash_and_a_skill() {
             .schema
             .to_value()
     };
-    let (bash, skill) = (spec("Bash"), spec("SkillBash"));
+    let bash = spec("Bash");
+    let skill = spec("SkillBash");
     let keys = |schema: &Value| -> Vec<String> {
         let mut keys: Vec<_> = schema["properties"]
             .as_object()

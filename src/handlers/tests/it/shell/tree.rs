@@ -195,7 +195,8 @@ async fn a_command_that_leaves_something_running_answers_while_it_lives() {
             1,
             "it lives while the answer is here: {trick}"
         );
-        let (pid, id) = (processes_with_argument(&marker)[0], n + 1);
+        let pid = processes_with_argument(&marker)[0];
+        let id = n + 1;
         assert!(
             text.starts_with("hi\n") && meta.exit_code == Some(0),
             "{trick}: {text}"

@@ -48,7 +48,8 @@ impl ApprovalService {
             answers: remote_answers(&open),
             expires_at_ms: now_ms + patience_ms,
         };
-        let (request, input) = (open.request_id.clone(), open.input.clone());
+        let request = open.request_id.clone();
+        let input = open.input.clone();
         if input.is_some() {
             self.record_step(&request, ASKED, open.title.clone()).await;
         }

@@ -64,10 +64,8 @@ fn truncate_middle(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     let half = most / 2 - 40;
-    let (head, tail) = (
-        text.floor_char_boundary(half),
-        text.ceil_char_boundary(text.len() - half),
-    );
+    let head = text.floor_char_boundary(half);
+    let tail = text.ceil_char_boundary(text.len() - half);
     format!(
         "{} …({} bytes left out)… {}",
         &text[..head],

@@ -20,7 +20,8 @@ fn start_all(lanes: &mut Lanes<u32>) -> Vec<u32> {
 
 #[test]
 fn an_effect_runs_alone_and_in_order() {
-    let (mut lanes, a) = (Lanes::new(NEW), conversation("a"));
+    let mut lanes = Lanes::new(NEW);
+    let a = conversation("a");
     for (share, call) in [
         (LaneShare::Read, 1),
         (LaneShare::Read, 2),
@@ -41,7 +42,9 @@ fn an_effect_runs_alone_and_in_order() {
 
 #[test]
 fn one_conversation_does_not_hold_up_another() {
-    let (mut lanes, a, b) = (Lanes::new(NEW), conversation("a"), conversation("b"));
+    let mut lanes = Lanes::new(NEW);
+    let a = conversation("a");
+    let b = conversation("b");
     lanes.enqueue_call(&a, LaneShare::Effect, 0, 1);
     lanes.enqueue_call(&a, LaneShare::Effect, 0, 2);
     lanes.enqueue_call(&b, LaneShare::Effect, 0, 3);
@@ -91,14 +94,12 @@ fn reads_that_take_long_give_their_places_back_up_to_a_bound() {
 
 #[test]
 fn control_calls_start_whatever_else_runs_a_bounded_number_at_once() {
-    let (mut lanes, a) = (
-        Lanes::new(LanePlaces {
-            reads: 1,
-            effects: 1,
-            tasks: 1,
-        }),
-        conversation("a"),
-    );
+    let mut lanes = Lanes::new(LanePlaces {
+        reads: 1,
+        effects: 1,
+        tasks: 1,
+    });
+    let a = conversation("a");
     lanes.enqueue_call(&a, LaneShare::Effect, 0, 1);
     lanes.enqueue_call(&a, LaneShare::Effect, 0, 2);
     lanes.enqueue_call(&a, LaneShare::Free, 0, 3);
@@ -117,10 +118,8 @@ fn control_calls_start_whatever_else_runs_a_bounded_number_at_once() {
 
 #[test]
 fn tasks_take_no_places_of_other_calls() {
-    let (mut lanes, a) = (
-        Lanes::new(LanePlaces { effects: 1, ..NEW }),
-        conversation("a"),
-    );
+    let mut lanes = Lanes::new(LanePlaces { effects: 1, ..NEW });
+    let a = conversation("a");
     for task in 1..=3 {
         lanes.enqueue_call(&conversation(&format!("t{task}")), LaneShare::Task, 0, task);
     }
@@ -132,7 +131,8 @@ fn tasks_take_no_places_of_other_calls() {
 
 #[test]
 fn a_waiting_call_can_be_taken_out() {
-    let (mut lanes, a) = (Lanes::new(NEW), conversation("a"));
+    let mut lanes = Lanes::new(NEW);
+    let a = conversation("a");
     lanes.enqueue_call(&a, LaneShare::Effect, 0, 1);
     lanes.enqueue_call(&a, LaneShare::Effect, 0, 2);
     lanes.enqueue_call(&a, LaneShare::Effect, 0, 3);
