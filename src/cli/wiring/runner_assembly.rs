@@ -209,9 +209,7 @@ pub fn assemble_runner(
     let journal = open_journal(config, home, source, watchdog.as_ref())?;
     let supervision = SupervisionStore::in_home(home);
     editors.set_supervision(supervision.clone(), settings::editor_settings(config).ask);
-    let clock = Clock::system();
-    let lease = LeaseId::random();
-    let wakes = wake_channel();
+    let (clock, lease, wakes) = (Clock::system(), LeaseId::random(), wake_channel());
     let tasks = TaskRequests::new(
         journal.clone(),
         lease.clone(),

@@ -53,8 +53,7 @@ pub(crate) async fn commit_patch(
         intents: Arc::new(UnrecordedIntents),
         ..cx.clone()
     };
-    let cx = cx.clone();
-    let deps = deps.clone();
+    let (cx, deps) = (cx.clone(), deps.clone());
     let runtime = tokio::runtime::Handle::current();
     // Runs on its own thread, so that it continues even after the call is dropped.
     let work = move || {
@@ -148,8 +147,7 @@ impl PatchCommit {
                     only_if: WritePrecondition::None,
                 };
                 if let Err(fault) = self.deps.client.remove_file(&self.cx, request).await {
-                    let path = path.display_text();
-                    let aside = aside.display_text();
+                    let (path, aside) = (path.display_text(), aside.display_text());
                     committed.warnings.push(format!(
                         "{path} is gone, but what it held is left as {aside}: {}",
                         fault.model_text()
@@ -171,8 +169,7 @@ impl PatchCommit {
             committed.add_warning(STAGED_WARNING.to_owned());
         }
         let loaded = change.loaded.as_ref().map(LoadedFile::bytes_sha256);
-        let mut before = loaded.clone();
-        let mut after = loaded;
+        let (mut before, mut after) = (loaded.clone(), loaded);
         if let Some(write) = step.write {
             let written = place_staged_write(&self.cx, write).await?;
             committed.source = committed.source.take().or(written.by.label());

@@ -19,8 +19,7 @@ const MAX_BATCHES: usize = 200;
 
 /// Runs the retention work until the runner is over.
 pub async fn run_retention(housekeeping: Arc<Housekeeping>) {
-    let keeper = &housekeeping;
-    let handles = &housekeeping.handles;
+    let (keeper, handles) = (&housekeeping, &housekeeping.handles);
     let poll = &handles.settings.poll;
     let period = poll.list_open;
     // A list was requested at the start.
@@ -59,8 +58,7 @@ impl Housekeeping {
     /// Gives up the replies whose request expired long ago. It waits for a while after the backend came back from an
     /// outage, so that the backend is asked once more.
     async fn give_up_replies(&self) {
-        let handles = &self.handles;
-        let settings = &self.handles.settings;
+        let (handles, settings) = (&self.handles, &self.handles.settings);
         if !handles.health.is_contact_stable(settings.poll.list_open) {
             return;
         }
@@ -85,23 +83,23 @@ impl Housekeeping {
     }
 
     async fn find_unwanted_replies(&self) -> Result<Vec<punie_core::ids::RequestId>, JournalError> {
-        let handles = &self.handles;
-        let settings = &self.handles.settings;
+        let (handles, settings) = (&self.handles, &self.handles.settings);
         if handles.counts.count_open().await?.counts.outbox == 0 {
             return Ok(Vec::new());
         }
         #[expect(clippy::cast_precision_loss, reason = "milliseconds far below 2^53")]
-        let before = (handles.server_clock.whole_now_ms()
-            - to_millis(settings.retention.keep_posting)) as f64;
-        let ttl = to_millis(settings.calls.current().ttl) as f64;
+        let (before, ttl) = (
+            (handles.server_clock.whole_now_ms() - to_millis(settings.retention.keep_posting))
+                as f64,
+            to_millis(settings.calls.current().ttl) as f64,
+        );
         let journal = &handles.journal;
         let read = journal.read_blocking(move |reader| reader.expired_replies(before, ttl));
         read.await
     }
 
     async fn delete_old_rows(&self, now: i64) {
-        let journal = &self.handles.journal;
-        let settings = &self.handles.settings;
+        let (journal, settings) = (&self.handles.journal, &self.handles.settings);
         let before = now.saturating_sub(to_millis(settings.retention.remember));
         let sent = now.saturating_sub(to_millis(settings.retention.keep_sent));
         let signed = SignatureExpiry {
