@@ -2,10 +2,6 @@
 //! behind them. A poll must cost the same whatever lies behind it.
 //!
 //! `cargo bench --bench backend -- [EVENTS ...]`. Nothing here is asserted: it prints a table.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark makes files and processes"
-)]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_possible_wrap, reason = "a few million")]
 

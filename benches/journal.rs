@@ -1,6 +1,5 @@
 //! What the journal costs: a start with a thousand live requests, and one request from acceptance to delivery.
 //! `cargo bench --bench journal`. Nothing here is asserted: it prints a table.
-#![expect(clippy::disallowed_methods, reason = "a benchmark makes files")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::path::Path;

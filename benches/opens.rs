@@ -1,9 +1,5 @@
 //! What it costs to open a file beneath a workspace, over opening it by its path: five names deep, 20,000 times each.
 //! `cargo bench --bench opens`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark opens the files that it compares with"
-)]
 
 use std::fs::File;
 use std::path::PathBuf;

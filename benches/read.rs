@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::disallowed_methods,
     reason = "a measurement that cannot be set up is none"
 )]
 

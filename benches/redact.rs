@@ -4,7 +4,6 @@
 //! `hits` counts in the first 150 MB of text below the folders (`--all`: in all of it). In logs it is what patterns would
 //! take for a credential, named by rule and file; in results, what is masked there of values that no such text can hold.
 #![expect(
-    clippy::disallowed_methods,
     clippy::print_stdout,
     reason = "a bench reads its corpus and says what it found"
 )]

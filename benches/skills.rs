@@ -1,5 +1,4 @@
 //! Loading the skills of a home: how long 1,000 take. `cargo bench --bench skills`.
-#![expect(clippy::disallowed_methods, reason = "a bench prepares its files")]
 
 use std::fmt::Write as _;
 

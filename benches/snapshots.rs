@@ -1,7 +1,6 @@
 //! What the snapshots before and after a command cost in a git workspace, and the first one, which reads everything.
 //! `cargo bench --bench snapshots -- [FILES...]`.
 #![expect(
-    clippy::disallowed_methods,
     clippy::print_stdout,
     reason = "a benchmark makes the files that it measures with, and prints its figures"
 )]

@@ -6,10 +6,6 @@
 //! as it is and once for every way of misquoting it. An edit that is applied must give the new version of that place
 //! and leave every other byte; one that is refused should name the place. Exits with 1 where a file came out wrong.
 #![expect(clippy::print_stdout, reason = "what it prints is what it is for")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it reads the versions, and runs git for those of a repository"
-)]
 
 use std::collections::BTreeMap;
 use std::fs;

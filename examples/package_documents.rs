@@ -3,11 +3,6 @@
 //! `cargo test --test package_documents -- DIR DATE` fills `DIR/man` and `DIR/completions`. The pages bear the date, such
 //! as 2026-12-31. It is no command of the program, because nobody needs it after the packages are made.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "writes files that belong to no home"
-)]
-
 use std::fs;
 use std::path::Path;
 

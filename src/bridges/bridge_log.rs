@@ -1,9 +1,5 @@
 //! The log of one bridge: its output with secrets masked, in two files of limited size. A log that cannot be written
 //! stops nothing.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the logs of bridges"
-)]
 
 use std::fs;
 use std::io::Write as _;

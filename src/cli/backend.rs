@@ -1,8 +1,4 @@
 //! `backend`: the embedded backend without a runner.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it reads the script of faults that the user names"
-)]
 
 use std::path::PathBuf;
 

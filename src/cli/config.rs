@@ -1,9 +1,5 @@
 //! `config`: shows the settings and their origins, and changes the configuration file. A change is checked before it is
 //! written.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it reads the owner's own configuration file, and starts the owner's editor"
-)]
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;

@@ -1,9 +1,5 @@
 //! `init`: writes a first configuration, or adds a workspace to it. Other commands store single keys in it by this
 //! file's functions.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it reads and writes the owner's own configuration file"
-)]
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,4 @@
 //! The files of this program's installation, and what installed them.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it resolves the path of this program's own file"
-)]
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,6 @@
 //! The log's files: the current one and its numbered predecessors, limited in size and readable by this user only.
 //! After the file is renamed or removed, a new one is created. If the log cannot be written, its lines are dropped and
 //! nothing else fails.
-#![expect(clippy::disallowed_methods, reason = "this file owns the log's files")]
 
 use std::fs::{self, File};
 use std::io::{self, Write};

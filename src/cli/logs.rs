@@ -1,8 +1,4 @@
 //! `logs`: shows the end of the background runner's log, and follows it with `-f`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it reads the log's files, and waits for Ctrl-C in a task of its own"
-)]
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -169,7 +169,6 @@ mod tests {
     use super::*;
     use punie_sandbox::NetworkAccess;
 
-    #[expect(clippy::disallowed_methods, reason = "the test writes the file")]
     fn load(folder: &Path, text: &str) -> Config {
         std::fs::write(folder.join("config.toml"), text).expect("written");
         let flags = GlobalFlags {

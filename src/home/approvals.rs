@@ -1,10 +1,6 @@
 //! Stores the approval questions to the person at this machine: one file for each open question, and beside it the files
 //! that say that it was shown whole, and what was answered. Not here: the content of a question and the effect of an
 //! answer (runner), and the backend's side.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the open questions of the home"
-)]
 
 use std::fs::{self, File};
 use std::path::PathBuf;

@@ -1,9 +1,5 @@
 //! The runner that clients start in the background: the lock under which one of them starts it, the record of the
 //! program that runs, and the order by which a newer program asks it to finish.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the records of the runner in the background"
-)]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,4 @@
 //! The attempts to read and to write in the home, which show that its disk works.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the canary's file"
-)]
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;

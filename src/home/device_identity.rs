@@ -1,9 +1,5 @@
 //! The identity of this device: an id and an Ed25519 key, created once and never replaced by the program. A damaged
 //! identity stops the command, because the backend would not know a new one.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the identity's two files"
-)]
 
 use std::fmt;
 use std::fs::{self, File};

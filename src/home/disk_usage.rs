@@ -1,8 +1,4 @@
 //! The space on the disk that the home takes, and what earlier versions left in it.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the home is looked through as a whole"
-)]
 
 use std::fs;
 use std::io;

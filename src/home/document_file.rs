@@ -1,9 +1,5 @@
 //! Reads the text of a skill, an agent or a manifest: a plain file in the home, of limited length, that does not change
 //! meanwhile.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the reading of skills, agents and manifests"
-)]
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};

@@ -153,7 +153,6 @@ mod tests {
     use super::*;
 
     #[cfg(unix)]
-    #[expect(clippy::disallowed_methods, reason = "the test changes folders")]
     #[tokio::test]
     async fn a_watch_hears_of_its_own_folder_only_while_others_come_and_go() {
         let dir = tempfile::tempdir().expect("a folder");

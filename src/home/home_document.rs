@@ -1,9 +1,5 @@
 //! The owner's documents: `<folder>/<id>/<FILE>.md`, each with a head and a body. A document that cannot be used
 //! becomes a [`HomeProblem`] and does not affect the others.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the listing of skills and agents"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,4 @@
 //! Removes a home with everything in it.
-#![expect(clippy::disallowed_methods, reason = "this file removes the home")]
 
 use std::fs;
 use std::io::{Error, ErrorKind};

@@ -1,8 +1,4 @@
 //! Stores the settings that the running runner uses, for commands in other processes.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the published settings of the home"
-)]
 
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@
 //! because other users can read command lines.
 #![expect(
     clippy::disallowed_methods,
-    reason = "this file starts the keychain's own program"
+    reason = "it waits for the end of the keychain's own program"
 )]
 
 use std::io::{Read, Write as _};

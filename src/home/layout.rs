@@ -285,10 +285,6 @@ impl Home {
     ///
     /// # Errors
     /// The system's error.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this file owns the names in the home"
-    )]
     pub fn clear_editor_socket(&self) -> std::io::Result<()> {
         allow_missing(std::fs::remove_file(self.editor_socket())).map(drop)
     }

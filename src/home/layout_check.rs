@@ -1,8 +1,4 @@
 //! Checks the folders and file modes of a home that exists, and mends them.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file lists the files of secrets"
-)]
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,8 +1,4 @@
 //! Copies of the texts of skills and agents as they were loaded last. While a file is broken, the copy stays in force.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the copies of loaded documents"
-)]
 
 use std::collections::BTreeSet;
 use std::fs;

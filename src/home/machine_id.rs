@@ -1,11 +1,4 @@
 //! The identity of this machine, by which a copied home is detected.
-#![cfg_attr(
-    target_os = "linux",
-    expect(
-        clippy::disallowed_methods,
-        reason = "the machine's id is a file of the system"
-    )
-)]
 
 use sha2::{Digest, Sha256};
 

@@ -1,8 +1,4 @@
 //! The token that clients of the MCP server over HTTP send. It stays the same, because it is in their settings.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns one token of the home"
-)]
 
 use std::fs;
 

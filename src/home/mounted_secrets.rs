@@ -3,10 +3,6 @@
 //!
 //! Each folder has a lock that is held by the process that created it. So any process can tell a stale folder from one
 //! in use.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the folders of mounted secrets"
-)]
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,9 +1,5 @@
 //! Turns this home into a new device: sets the old identity and its open work aside, so that the next identity starts
 //! empty.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file moves the files of an identity"
-)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

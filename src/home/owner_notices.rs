@@ -1,9 +1,5 @@
 //! Notices to the owner, which stay until the owner acknowledges them: files beside the switches, so that a running
 //! runner sees them go.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the notices of the home"
-)]
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,4 @@
 //! The folder of a plugin: what its manifest may name in it, and whether anything in it has changed.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the folders of plugins are looked through here"
-)]
 
 use std::fs;
 use std::io;

@@ -1,8 +1,4 @@
 //! The owner's policy in the home: the text of policy.toml, and the grants beside it.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the policy's files in the home"
-)]
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};

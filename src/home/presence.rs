@@ -1,9 +1,5 @@
 //! Tells the runner which processes are there: those that ask a person on this machine, and the clients that use the
 //! runner. Each holds a shared lock on one file, which the system releases when the process ends.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the locks of the home that say which processes are there"
-)]
 
 use std::fs::{File, TryLockError};
 use std::path::Path;

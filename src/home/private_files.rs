@@ -1,8 +1,4 @@
 //! Small files of the home that only this user may read.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the files of the home are removed by the modules that own them"
-)]
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;

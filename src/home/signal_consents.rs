@@ -1,8 +1,4 @@
 //! The owner's consents to user signals: a file to which each consent and each withdrawal is added, with its text.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file reads the consents of the home"
-)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

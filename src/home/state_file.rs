@@ -1,6 +1,5 @@
 //! Small state files of the home as JSON, with a checksum and a copy of the version before. A missing file is told from
 //! a damaged one, and a damaged one is never overwritten.
-#![expect(clippy::disallowed_methods, reason = "this file reads state files")]
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};

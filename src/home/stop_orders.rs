@@ -1,9 +1,5 @@
 //! The owner's orders to end what runs: a file for each, which the runner removes when it takes the order, and a file
 //! of its outcome. They lie in the folder of the switches, which a running runner watches.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the stop orders of the home"
-)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

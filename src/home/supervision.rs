@@ -1,10 +1,6 @@
 //! The decisions about conversations that persons made in editors: which are stopped, and which require approval
 //! because an editor was attached to them. Each is a file, so it survives restarts and can be removed without a running
 //! runner. Not here: refusing stopped calls (runner), and asking (editor).
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the decisions about conversations in the home"
-)]
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,9 +1,5 @@
 //! The owner's switches: small files whose existence tells the runner to start no call. They survive restarts and work
 //! without a running runner.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the switches of the home"
-)]
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,9 +1,5 @@
 //! Stores the calls that the threads of editors have shown, one file per thread, so that an editor can open a thread
 //! again. Only titles and outcomes are stored; arguments and results stay in the journal.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the threads of the home"
-)]
 
 use std::fs;
 use std::io::Write as _;

@@ -1,9 +1,5 @@
 //! Named secrets, one per file that only this user may read, so that no command line needs them. Each belongs to a
 //! backend and lies in a folder that is named after its address: `tokens/my-app.convex.cloud/caller`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file moves and lists the files of tokens"
-)]
 
 use std::fmt::Write as _;
 use std::io::Read;

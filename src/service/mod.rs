@@ -1,9 +1,5 @@
 //! The runner as a service that the system starts by itself and restarts after a crash: the files and commands for
 //! systemd, launchd and the Windows task scheduler.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it writes the service's file, and runs the service manager's own programs"
-)]
 
 mod launchd;
 mod service_error;

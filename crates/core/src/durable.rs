@@ -1,9 +1,5 @@
 //! Writing files so that a crash or a power cut leaves them whole: private files and folders, temporary names, whole
 //! files put in place in one step, lines of JSON, and names made durable.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this module owns the ways to write files durably"
-)]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions};

@@ -257,10 +257,6 @@ mod calls {
 
 #[cfg(all(test, target_os = "linux", target_pointer_width = "64"))]
 mod tests {
-    #![expect(
-        clippy::disallowed_methods,
-        reason = "a test looks at a database as any other room may"
-    )]
 
     use std::fs;
     use std::path::Path;

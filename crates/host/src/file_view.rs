@@ -1,8 +1,4 @@
 //! Files that some calls see in place of the real ones: replaced, added and removed files by their paths.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the contents of a view lie outside every workspace, at paths that no call names"
-)]
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

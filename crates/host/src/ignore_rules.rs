@@ -59,7 +59,6 @@ impl RulesCache {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the test makes its own files")]
 mod tests {
     use super::*;
 

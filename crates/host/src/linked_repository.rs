@@ -1,10 +1,6 @@
 //! Working trees whose repository lies elsewhere: a linked worktree, a submodule's folder. Their `.git` is a file that
 //! names the repository, and anyone who writes there can name any other. So a link counts only if the repository names
 //! the working tree, too.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the few files of git that lead from one folder to the other are read as git reads them"
-)]
 
 use std::fs;
 use std::io::Read as _;

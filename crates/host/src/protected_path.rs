@@ -199,10 +199,6 @@ pub(crate) fn working_trees_in(folder: &Path) -> Option<PathBuf> {
 
 /// Makes the folder of working trees in an agent's configuration in this folder, if a command names it: the command cannot
 /// make it, because the configuration around it is covered.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the folder is made where the command runs, as the command would"
-)]
 pub(crate) fn make_named_working_trees(folder: &Path, command: &str) {
     for (name, _) in AGENT_FOLDERS {
         let agents = folder.join(name);

@@ -1,9 +1,5 @@
 //! The files of certificate authorities that the user's variables and git's settings name: commands may read these,
 //! wherever they lie.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the files that the user's variables name are looked at as they are"
-)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

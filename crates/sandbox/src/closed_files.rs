@@ -1,9 +1,5 @@
 //! Files of the owner's that other users may not read, in folders that commands see: commands run as the owner, so the
 //! kernel would not refuse them.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "folders of the user and of the system are listed as they are"
-)]
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;

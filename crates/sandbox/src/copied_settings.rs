@@ -1,9 +1,5 @@
 //! Copies of the user's settings that earlier versions made for commands, or that commands made by writing to a file of
 //! a shared cache. They may hold a credential that the user has removed since.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the files lie in folders of commands, by names that no command chooses"
-)]
 
 use std::collections::BTreeSet;
 use std::fs;

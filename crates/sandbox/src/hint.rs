@@ -255,7 +255,6 @@ fn contains_any(line: &str, words: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "a test makes its own files")]
     use std::path::Path;
 
     use super::*;

@@ -1,8 +1,4 @@
 //! The folders that belong to commands and stand in the place of the user's.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the folders of commands are made here, by names that no command chooses"
-)]
 
 use std::fs;
 use std::io;

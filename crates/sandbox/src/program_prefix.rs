@@ -78,7 +78,6 @@ fn installation_folders(file: &Path, home: &Path) -> Vec<PathBuf> {
 }
 
 #[cfg(all(test, unix))]
-#[expect(clippy::disallowed_methods, reason = "a home is laid out")]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

@@ -143,7 +143,6 @@ pub(super) fn as_io_error(error: landlock::RulesetError) -> io::Error {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "folders and links are laid out")]
 mod tests {
     use std::os::unix::fs::symlink;
 

@@ -1,12 +1,5 @@
 //! The self-test of confinement: a script that tries to escape, and the evaluation of its attempts. Available
 //! mechanisms may not be enforced, so the test runs like a command.
-#![cfg_attr(
-    unix,
-    expect(
-        clippy::disallowed_methods,
-        reason = "the self-test lays out files that must stay as they are"
-    )
-)]
 
 /// The script. Its arguments are: the folder outside, the ports of a TCP listener and a UDP socket outside, the
 /// runner's process id, a free name, and a protected file. It uses shell builtins where possible, so that it takes

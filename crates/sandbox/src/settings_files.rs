@@ -253,7 +253,6 @@ fn is_harmless(value: &mut Value) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the tests make their own files")]
 mod tests {
     use std::fs;
 

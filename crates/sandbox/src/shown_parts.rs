@@ -1,8 +1,4 @@
 //! The paths of the user's home that are there and that the tables show, at this moment.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the folders of the user's home are listed as they are"
-)]
 
 use std::collections::BTreeSet;
 use std::fs;

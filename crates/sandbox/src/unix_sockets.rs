@@ -1,5 +1,4 @@
 //! The Unix sockets of this machine that have a path. Landlock does not restrict connecting to one by its path.
-#![expect(clippy::disallowed_methods, reason = "the kernel's list is read")]
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

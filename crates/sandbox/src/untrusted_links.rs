@@ -128,7 +128,6 @@ pub fn resolve_owner_paths<'a>(
 }
 
 #[cfg(all(test, target_os = "linux"))]
-#[expect(clippy::disallowed_methods, reason = "folders and links are laid out")]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

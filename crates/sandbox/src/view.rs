@@ -1,9 +1,5 @@
 //! The view of the files that commands get: `/` is read-only, the home, `/run` and the folders for temporary files hold
 //! only what is listed, and what commands may write is mounted writable. This file plans the mounts.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the paths of the user's home are looked at as they are"
-)]
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;

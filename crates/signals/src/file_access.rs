@@ -1,10 +1,5 @@
 //! Reading the owner's files: regular files only, bounded, and never a wait for a pipe or a device.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this module opens files and folders for all sources of the crate"
-)]
-
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};

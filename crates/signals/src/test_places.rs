@@ -1,10 +1,5 @@
 //! Folders of a made-up owner, for the tests of sources.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests write the files that sources read"
-)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

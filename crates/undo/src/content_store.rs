@@ -1,8 +1,4 @@
 //! Kept contents, each once under its hash.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the kept contents"
-)]
 
 use std::fs::{self, File};
 use std::io::{self, Write};

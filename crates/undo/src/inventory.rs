@@ -1,8 +1,4 @@
 //! The inventory of the trash, request by request.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file looks through the trash"
-)]
 
 use std::collections::BTreeMap;
 use std::fs;

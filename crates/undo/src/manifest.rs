@@ -1,6 +1,5 @@
 //! The record of a request, line by line, before it happens: JSON, appended and made durable. A line that a crash cut
 //! off is passed over; what it would have said did not happen.
-#![expect(clippy::disallowed_methods, reason = "this file reads the records")]
 
 use std::fs;
 use std::io;

@@ -73,7 +73,6 @@ pub(super) fn read_path_content(path: &WorkspacePath) -> io::Result<Option<PathC
 }
 
 /// Reads something in the trash in the same way, or what is about to go there.
-#[expect(clippy::disallowed_methods, reason = "it lies in the trash")]
 pub(super) fn read_item_content(path: &Path) -> Option<PathContent> {
     let metadata = path.symlink_metadata().ok()?;
     let hash = || Ok(hash_file(&mut std::fs::File::open(path)?)?.0);

@@ -1,8 +1,4 @@
 //! A preview of a stored item before it comes back: its size, and the files in it that programs run.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file looks through what the trash keeps"
-)]
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,5 +1,4 @@
 //! The quota of the trash: what is too old or too much goes, the oldest requests first.
-#![expect(clippy::disallowed_methods, reason = "this file empties the trash")]
 
 use std::collections::HashSet;
 use std::fs::{self, TryLockError};

@@ -104,7 +104,6 @@ impl Side {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the owner looks at the file")]
     fn from_file(path: &std::path::Path, size: u64, mode: u32) -> Self {
         if size > LARGEST_SHOWN {
             return Self::describe_binary(size, mode);

@@ -1,9 +1,5 @@
 //! Copying the stored files of a request into a folder that the owner names. Not here: putting it back in its place
 //! (undo).
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file writes into the folder that the owner names"
-)]
 
 use std::fs;
 use std::io;

@@ -1,8 +1,4 @@
 //! The single changes of an undo: making folders, links and files, and setting modes.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file puts back what the trash has"
-)]
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,8 +1,4 @@
 //! Moving, copying and measuring files and folders with all that is in them.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file moves trees into the trash and out of it"
-)]
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

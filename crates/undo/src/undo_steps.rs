@@ -266,7 +266,6 @@ fn changed_meanwhile() -> io::Error {
 }
 
 #[cfg(all(test, unix))]
-#[expect(clippy::disallowed_methods, reason = "a test lays out files")]
 mod tests {
     use std::fs::{self, File};
 

@@ -185,10 +185,6 @@ impl AgentHost for EditorHost {
         Box::pin(self.status_report())
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "what is the editor's is told apart here, not what may be touched"
-    )]
     fn resolve_folder(&self, path: &Path) -> Option<PathBuf> {
         std::fs::canonicalize(path)
             .ok()

@@ -1,7 +1,6 @@
 //! Shows each call that waits as a desktop notification, beside a runner. Linux only, by systemd's `busctl`. Where no
 //! notification service answers, nothing is shown, and nobody counts as asked. The calls are those of
 //! <https://specifications.freedesktop.org/notification-spec/latest/protocol.html>.
-#![expect(clippy::disallowed_methods, reason = "this file runs busctl")]
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};

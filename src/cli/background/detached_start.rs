@@ -1,9 +1,5 @@
 //! The start of the runner in the background: away from the client's session, terminal and control group, and with the
 //! environment of the login shell.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file starts the runner, with an environment that it builds"
-)]
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};

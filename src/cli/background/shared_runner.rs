@@ -1,8 +1,4 @@
 //! The one runner of a home that its clients share: the one that runs, else the service, else one in the background.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file starts the program that starts the runner"
-)]
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,8 +1,4 @@
 //! The registry of the owner's npm settings: the only one of them that reaches npm when it installs for a bridge.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the owner's npm is asked for its registry, as the owner"
-)]
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,9 +1,5 @@
 //! `demo`: a demonstration with a backend, a device and a caller, connected by real sockets, in a temporary home and
 //! workspace. The device is a runner of its own, so that it can be killed. Each request is shown when its answer is there.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it makes and removes a folder of its own"
-)]
 
 mod demo_runner;
 mod demo_steps;

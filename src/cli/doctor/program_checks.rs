@@ -1,8 +1,4 @@
 //! Checks of programs: this one, those that commands need, and the service.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file asks git and systemctl, and lists the folders of service units"
-)]
 #![expect(clippy::unnecessary_wraps, reason = "all checks have one type")]
 
 use std::ffi::OsStr;

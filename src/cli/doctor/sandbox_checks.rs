@@ -1,8 +1,4 @@
 //! Checks of the confinement of commands: its level, user namespaces, the network.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file reads the kernel's settings under /proc"
-)]
 #![expect(clippy::unnecessary_wraps, reason = "all checks have one type")]
 
 use super::doctor_facts::DoctorFacts;

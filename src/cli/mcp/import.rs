@@ -2,7 +2,7 @@
 //! of secrets.
 #![expect(
     clippy::disallowed_methods,
-    reason = "it reads the owner's own files of other programs"
+    reason = "a project's own servers lie in the folder where the owner types"
 )]
 
 use std::path::{Path, PathBuf};

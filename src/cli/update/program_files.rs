@@ -1,8 +1,4 @@
 //! The files of an update on this machine: the program, the one before it, manual pages and completions.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it replaces this program's own file, and starts the new one to ask for its version"
-)]
 
 use std::ffi::OsString;
 use std::fs;

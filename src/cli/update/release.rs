@@ -1,9 +1,5 @@
 //! The newest release at an address: its signed checksums, which carry the version and the date, and its archive. The
 //! format is that of packaging/release: `SHA256SUMS`, and `SHA256SUMS.sig`, an Ed25519 signature (RFC 8032) over that file.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the date of the newest list that was seen is kept in the home"
-)]
 
 use std::path::Path;
 

@@ -167,10 +167,6 @@ fn remove_unused_pipes(folder: &Path, taken: &HashSet<String>, rows: &[ShellRow]
         .filter(|trace| taken.contains(&trace.identity))
         .filter_map(|trace| trace.fifo.as_deref().map(Path::new))
         .collect();
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the folder of named pipes is this joint's alone"
-    )]
     let entries = std::fs::read_dir(folder)
         .into_iter()
         .flatten()
@@ -179,7 +175,6 @@ fn remove_unused_pipes(folder: &Path, taken: &HashSet<String>, rows: &[ShellRow]
         .map(|entry| entry.path())
         .filter(|path| !used.contains(path.as_path()))
     {
-        #[expect(clippy::disallowed_methods, reason = "as above")]
         if let Err(cause) = std::fs::remove_file(&left) {
             tracing::debug!(path = %left.display(), %cause, "a named pipe is left");
         }

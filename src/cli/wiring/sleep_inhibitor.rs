@@ -1,8 +1,4 @@
 //! Keeps the machine awake: by `systemd-inhibit` on Linux, by `caffeinate` on macOS.
-#![cfg_attr(
-    any(target_os = "linux", target_os = "macos"),
-    expect(clippy::disallowed_methods, reason = "this file starts the program")
-)]
 
 use std::sync::Arc;
 

@@ -133,7 +133,6 @@ pub(super) fn hash_code(code: &Path) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "a test makes its own files")]
 
     use super::*;
 

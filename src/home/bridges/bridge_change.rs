@@ -1,9 +1,5 @@
 //! Changes of a bridge's files: staged beside, decided by one write of the state, then put in place. A crash leaves the
 //! old bridge, or a decided change that the next process completes.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the staging folders of bridges"
-)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,4 @@
 //! The file of the identity map: reading, changing, and noticing changes of other processes.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file looks at the stamp of the identity map"
-)]
 
 use std::path::PathBuf;
 use std::time::SystemTime;

@@ -1,9 +1,5 @@
 //! Unpacks archives into an empty folder. An archive with a name that leads out of it, a hard link, a device, or more
 //! than the limits is refused as a whole. Symlinks are made last, so that no file is written through one.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file writes the content of archives into a folder of the home"
-)]
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};

@@ -1,8 +1,4 @@
 //! Finds the documents in a folder, at any depth.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file lists the sources that the owner named"
-)]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,9 +1,5 @@
 //! One import or update: fetch the sources, compare, stage, check, put in place, and write the index. With `dry_run`
 //! everything but the last three.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the folder into which sources are unpacked"
-)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

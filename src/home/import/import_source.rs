@@ -1,8 +1,4 @@
 //! The source of an import: a folder, an archive or a git repository.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file resolves the paths that the owner named"
-)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

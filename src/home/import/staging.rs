@@ -1,9 +1,5 @@
 //! The staging folder of an import: copies are made in it and put in place one by one. A kill leaves each document before
 //! or after; the next import removes the rest.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the staging folder of imports"
-)]
 
 use std::fs;
 use std::io;

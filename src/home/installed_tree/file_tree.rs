@@ -1,9 +1,5 @@
 //! The files of a tree, such as a skill or the code of a bridge: listed with limits, hashed and copied. Links stay links if
 //! they lead to a file of the same tree.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file reads the trees that the owner named and writes their copies"
-)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};

@@ -1,9 +1,5 @@
 //! The renames that put a staged file or folder in the place of an installed one. What a killed process has renamed
 //! stays, and the next one makes the rest.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file moves and removes what is installed"
-)]
 
 use std::fs;
 use std::io;

@@ -1,8 +1,4 @@
 //! Reads and writes the state below `mods/`. Contents of files are stored by their hash and never changed.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the contents and folders below mods/"
-)]
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

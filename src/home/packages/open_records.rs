@@ -1,9 +1,5 @@
 //! The records of packages while they are locked: a change is recorded before and after it is made, and the next
 //! process that opens them finishes what was left.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the staging folder of packages"
-)]
 
 use std::fs::{self, File};
 use std::io;

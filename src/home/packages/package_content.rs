@@ -1,9 +1,5 @@
 //! The files of a package: checked paths and sizes before anything is written, and the comparison of installed files
 //! with them.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file writes staged packages and reads installed ones"
-)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};

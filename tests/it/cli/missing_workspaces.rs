@@ -1,9 +1,5 @@
 //! A missing workspace, as on an unplugged disk: the runner works in the others, reports it, and uses it again once it
 //! is back.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the test makes and removes workspaces"
-)]
 
 use std::fs;
 

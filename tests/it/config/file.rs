@@ -1,8 +1,4 @@
 //! `config.toml`: the faults that are refused, with their lines and messages, and the first file that `init` writes.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests prepare and look at the disk themselves"
-)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

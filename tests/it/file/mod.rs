@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::disallowed_methods,
     reason = "a test that cannot set up its files has failed"
 )]
 

@@ -1,8 +1,4 @@
 //! The store of outputs, and in `sealing` the sealing of a reply. ReadOutput is tested in `state`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test looks at the files that the store leaves"
-)]
 
 mod sealing;
 

@@ -2,11 +2,6 @@
 //! hash of the row before, so that an edit, a gap or a changed order is found at the row. Arguments and results are not
 //! in it.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this room owns the audit's files and those beside them"
-)]
-
 mod audit_entry;
 mod audit_report;
 mod audit_writer;

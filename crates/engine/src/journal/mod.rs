@@ -2,11 +2,6 @@
 //! file. A request is accepted before anything is done about it, started before its effect, finished before its result
 //! is posted.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this room owns the journal's file and those beside it, and makes their folder durable"
-)]
-
 mod accept_requests;
 mod apply_transition;
 mod backend_rows;

@@ -58,10 +58,6 @@ fn close_range(first: u32, last: u32) {
 
 #[cfg(test)]
 mod tests {
-    #![expect(
-        clippy::disallowed_methods,
-        reason = "the test has a lock and a pipe of its own"
-    )]
 
     use std::fs::File;
     use std::io::{Read, Write};

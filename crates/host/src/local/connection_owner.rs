@@ -1,6 +1,5 @@
 //! Finds the command behind a connection to the proxy that names none, as a Java machine makes them: by the socket, and
 //! by what the process that holds it has in its environment.
-#![expect(clippy::disallowed_methods, reason = "processes are read from /proc")]
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;

@@ -5,10 +5,6 @@
 //! removing a group takes 0.03 ms here, and so does the child's entry. Before Linux 6.18, an entry takes a lock that
 //! every fork on the machine waits for, and may last milliseconds. So entries are timed, and where they are slow only
 //! background commands get a group.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "control groups are folders and files under /sys"
-)]
 
 use std::fs::{self, File};
 use std::io;

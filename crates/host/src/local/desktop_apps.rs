@@ -1,9 +1,5 @@
 //! Starts desktop applications on this machine, without a shell, and leaves them running. This is not a method of ACP,
 //! because editors have none for it.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file starts applications, with a built environment"
-)]
 
 use std::collections::BTreeMap;
 use std::io;

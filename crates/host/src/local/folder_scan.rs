@@ -1,8 +1,4 @@
 //! Lists a folder's direct entries for the search for protected paths.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "folders are looked at as they are"
-)]
 
 use std::collections::HashSet;
 use std::fs;

@@ -4,10 +4,6 @@
 //! process of its own. So a service of `service install` is started in a group beside its commands, and another runner
 //! that is alone in its group moves into one. If other processes are in its group, as in a terminal's, there is no such
 //! limit, and `status` says so.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "control groups are folders and files under /sys"
-)]
 
 use std::fs;
 use std::path::Path;

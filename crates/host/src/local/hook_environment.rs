@@ -1,8 +1,4 @@
 //! The hooks of git, which git starts with its own environment. Wrappers give them the environment of a command.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file writes the wrappers into the runner's home"
-)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

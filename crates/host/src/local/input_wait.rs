@@ -1,11 +1,4 @@
 //! Detects whether a process is blocked reading its terminal, as Linux shows it.
-#![cfg_attr(
-    target_os = "linux",
-    expect(
-        clippy::disallowed_methods,
-        reason = "system calls are read from /proc"
-    )
-)]
 
 use super::process_stat::TreeMember;
 

@@ -208,7 +208,6 @@ fn is_skipped_folder(folder: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "folders are laid out")]
 mod tests {
     use super::*;
 

@@ -336,7 +336,6 @@ mod shared_memory {
 /// # Errors
 /// The system's errors, those in the child included.
 #[cfg(not(target_os = "linux"))]
-#[expect(clippy::disallowed_methods, reason = "this room starts processes")]
 pub(super) fn launch_program(plan: &SpawnPlan, streams: ChildStreams<'_>) -> io::Result<Pid> {
     use std::os::fd::AsFd;
     use std::os::unix::process::CommandExt;

@@ -1,8 +1,4 @@
 //! The TCP sockets of processes, and the addresses that they listen on.
-#![cfg_attr(
-    target_os = "linux",
-    expect(clippy::disallowed_methods, reason = "sockets are read from /proc")
-)]
 
 use super::process_stat::TreeMember;
 

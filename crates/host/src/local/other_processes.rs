@@ -1,8 +1,4 @@
 //! Finds other programs that work in a folder, so that their files are not removed as leftovers.
-#![cfg_attr(
-    target_os = "linux",
-    expect(clippy::disallowed_methods, reason = "processes are read from /proc")
-)]
 
 use std::path::Path;
 

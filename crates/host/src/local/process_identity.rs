@@ -1,8 +1,4 @@
 //! Identifies a process by its boot, its process id and its start time, because ids are reused.
-#![cfg_attr(
-    target_os = "linux",
-    expect(clippy::disallowed_methods, reason = "processes are read from /proc")
-)]
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,4 @@
 //! Single processes as /proc shows them: ids, states and names.
-#![cfg_attr(
-    target_os = "linux",
-    expect(clippy::disallowed_methods, reason = "processes are read from /proc")
-)]
 
 use rustix::process::Pid;
 

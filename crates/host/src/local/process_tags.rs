@@ -1,5 +1,4 @@
 //! Reads a process's tags: an entry of its environment, the pipe that takes its output.
-#![expect(clippy::disallowed_methods, reason = "processes are read from /proc")]
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;

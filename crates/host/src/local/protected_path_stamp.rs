@@ -1,8 +1,4 @@
 //! Stamps by which changes of protected paths are detected.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the protected paths are looked at as they are, links included"
-)]
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;

@@ -180,7 +180,6 @@ fn collect_exit_status(child: &ChildProcess) -> ExitStatus {
 
 #[cfg(test)]
 #[expect(
-    clippy::disallowed_methods,
     clippy::zombie_processes,
     reason = "the tests start a process themselves; the pump waits for it"
 )]

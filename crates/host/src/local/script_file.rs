@@ -1,10 +1,5 @@
 //! A script file for another program's terminal, readable by its owner only and removed when dropped.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the folder of scripts is this file's alone"
-)]
-
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,4 @@
 //! Removes temporary files of commands that were not used for a day.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "what commands left in their folder is removed here"
-)]
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

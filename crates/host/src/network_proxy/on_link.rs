@@ -38,10 +38,6 @@ pub(super) fn is_on_link(_: IpAddr) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the kernel writes the table as it is read; no disk is waited for"
-)]
 fn read_table(path: &str, parse: impl Fn(&str) -> Option<Route>) -> Vec<Route> {
     let table = std::fs::read_to_string(path).unwrap_or_default();
     table.lines().filter_map(parse).collect()
@@ -49,10 +45,6 @@ fn read_table(path: &str, parse: impl Fn(&str) -> Option<Route>) -> Vec<Route> {
 
 /// Returns whether an interface has one other end, as those of VPNs have.
 #[cfg(target_os = "linux")]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the kernel writes the flags as they are read; no disk is waited for"
-)]
 fn is_tunnel(interface: &str) -> bool {
     const POINT_TO_POINT: u32 = 0x10;
     let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/flags"));

@@ -1,10 +1,5 @@
 //! Describes a call for the policy by its declared access: files, folders and commands.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a redirection may lead out of the workspace; its path is only looked at"
-)]
-
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};

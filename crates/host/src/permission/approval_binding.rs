@@ -1,9 +1,5 @@
 //! Binds an approval to the folder, programs and scripts that a command line leads to. The arguments are part of the
 //! request and cannot change, but the files can.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "programs are looked up as a shell would, and only read"
-)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,4 @@
 //! Private temporary folders: SQLite's temporary files, and copies of databases.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this module makes and removes temporary folders"
-)]
 
 use std::fs;
 use std::io;

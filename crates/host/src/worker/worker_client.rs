@@ -1,8 +1,4 @@
 //! The runner's side of a call: starts a worker, asks it, and kills it when its time is up.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this module starts workers and makes their temporary folders"
-)]
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -318,7 +318,6 @@ impl FolderHandle {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
 mod tests {
     use std::fs;
 

@@ -112,7 +112,6 @@ fn unusable(folder: &Path, why: &str) -> ToolError {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "folders and links are laid out")]
 mod tests {
     use super::*;
     use crate::RawPath;

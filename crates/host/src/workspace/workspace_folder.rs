@@ -98,7 +98,6 @@ fn open_plain_folder(path: &Path) -> Result<RootHandle, String> {
 
 #[cfg(all(test, unix))]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "a test makes its own folders")]
     use std::fs;
     use std::os::unix::fs::symlink;
 

@@ -1,5 +1,4 @@
 //! Hidden paths behind links and in folders that are closed and opened again.
-#![expect(clippy::disallowed_methods, reason = "folders and links are laid out")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

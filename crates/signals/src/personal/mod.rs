@@ -90,7 +90,6 @@ pub(super) mod test_places {
     }
 
     /// Makes a database below the home by a script.
-    #[expect(clippy::disallowed_methods, reason = "the test makes its files")]
     pub fn make_database(home: &Path, path: &str, script: &str) {
         let path = home.join(path);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "this module makes and removes the private copies of databases, and waits until they are at rest"
+    reason = "it waits until a database is at rest"
 )]
 
 use std::fs::{self, File};

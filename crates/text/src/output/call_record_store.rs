@@ -1,6 +1,5 @@
 //! The arguments and outputs of calls, masked and clipped, for the owner: one file a day, so that neither memory nor
 //! the number of files grows with the calls.
-#![expect(clippy::disallowed_methods, reason = "this file owns the records")]
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};

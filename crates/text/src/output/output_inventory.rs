@@ -1,5 +1,4 @@
 //! The inventory of stored outputs: a running total, so that no call has to scan the folder, and the order of removal.
-#![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
 
 use std::collections::BTreeMap;
 use std::io;

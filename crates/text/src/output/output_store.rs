@@ -1,6 +1,5 @@
 //! The full output of every clipped call, kept on disk for ReadOutput.
 //! Not here: writing an output (spool), reading it again (stored_output) and the order of removal (output_inventory).
-#![expect(clippy::disallowed_methods, reason = "this room owns the kept outputs")]
 
 use std::fs::{File, OpenOptions};
 use std::io;

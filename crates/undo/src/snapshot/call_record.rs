@@ -1,9 +1,5 @@
 //! The files of snapshots: the tree of each workspace as it was last; and of each call that runs, its start with the
 //! trees from before, in a folder that its process holds a lock on.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the files of snapshots"
-)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -382,7 +382,6 @@ impl FolderSnapshots {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "a test makes its own files")]
     use std::fs;
     use std::time::Duration;
 

@@ -1,9 +1,5 @@
 //! The paths in a git index: what is tracked is covered, whatever a `.gitignore` says. And the refs of a repository. No
 //! git is run, so that nothing in a repository's configuration has a say.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file reads the refs of a repository"
-)]
 
 use std::fs;
 use std::io;

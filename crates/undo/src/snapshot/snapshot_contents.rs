@@ -1,9 +1,5 @@
 //! The contents of files in snapshots, compressed, each once under its hash. They are not synced: a crash of the runner
 //! leaves them whole, a power cut may not.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the contents of snapshots"
-)]
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};

@@ -1,5 +1,4 @@
 //! The bytes that snapshots take in the trash, and the end of those that nothing names any more.
-#![expect(clippy::disallowed_methods, reason = "this file deletes old snapshots")]
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};

@@ -1,8 +1,4 @@
 //! The workspaces that have no snapshots, as the last runner found, for `status`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this file owns the records of uncovered workspaces"
-)]
 
 use std::fs;
 use std::path::PathBuf;

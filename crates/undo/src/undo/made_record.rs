@@ -47,13 +47,11 @@ impl Trash {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a folder in the trash")]
 fn make_made_folder(folder: &Path) -> io::Result<()> {
     std::fs::create_dir(folder)
 }
 
 /// Everything is back where it was.
-#[expect(clippy::disallowed_methods, reason = "a folder in the trash")]
 pub(super) fn discard_made_record(folder: &Path) {
     let _ = std::fs::remove_file(folder.join(MANIFEST));
     let _ = std::fs::remove_dir(folder);

@@ -1,8 +1,4 @@
 //! Skills and agents as the owner writes them, and the signal that they changed.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests prepare and look at the disk themselves"
-)]
 
 use std::fs;
 use std::os::unix::fs::symlink;

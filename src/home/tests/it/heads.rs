@@ -1,8 +1,4 @@
 //! Heads of skills as their authors write them: the fields of the convention, flaws, and files that are broken for a while.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests prepare and look at the disk themselves"
-)]
 
 use std::fs;
 

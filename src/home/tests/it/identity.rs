@@ -1,8 +1,4 @@
 //! Who the device is, and its tokens: made once, kept closed, never replaced.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests prepare and look at the disk themselves"
-)]
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,8 +1,4 @@
 //! The home on a real disk: modes, whole files and the lock. Its identity and its documents have their own files.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests prepare and look at the disk themselves"
-)]
 
 mod documents;
 mod heads;

@@ -1,8 +1,4 @@
 //! The owner's secrets on a real disk: sealed, for the owner alone, and never lost to a damaged file.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests prepare and look at the disk themselves"
-)]
 
 use std::fs;
 use std::sync::Barrier;

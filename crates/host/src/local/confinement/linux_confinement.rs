@@ -159,10 +159,6 @@ impl Confinement {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the store that is in the home already is compared"
-)]
 fn write_java_trust_store(shared: &ConfinementState) -> Option<PathBuf> {
     let store = build_java_trust_store(&shared.profiles)?;
     let path = shared.setup.java_trust_store.clone();

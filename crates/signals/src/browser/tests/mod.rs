@@ -26,7 +26,6 @@ fn collect(source: &str, home: &Path, system: System) -> SourceReport {
     collect(&places(home, system), &budget())
 }
 
-#[expect(clippy::disallowed_methods, reason = "the test makes its files")]
 fn write(home: &Path, path: &str, content: impl AsRef<[u8]>) {
     let path = home.join(path);
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");

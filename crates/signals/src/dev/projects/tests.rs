@@ -1,10 +1,5 @@
 //! Projects of a made-up owner.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test starts git to make repositories"
-)]
-
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
