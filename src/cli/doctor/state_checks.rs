@@ -12,23 +12,14 @@ use crate::cli::pause::describe_stopped;
 use crate::cli::status::attention;
 use crate::cli::status::journal_facts::JournalFacts;
 use punie_engine::audit;
-use punie_engine::journal::JournalReader;
+use punie_engine::journal::{HealthProblem, JournalReader};
 use punie_home::{DeviceIdentity, Home, OwnerSwitch, OwnerSwitches, SupervisionStore};
 use punie_text::output::number_format::format_count;
-
-/// The words of the journal that the runner records as its problems.
-const OTHER_PROCESS: &str = "other_process";
-const AUDIT: &str = "audit";
-const CANARY: &str = "canary";
 
 /// Returns the facts of the journal, or a note that they are not known: the check of the journal names the error.
 fn journal_facts(facts: &DoctorFacts) -> Result<&JournalFacts, Finding> {
     let journal = facts.journal.as_ref();
     journal.map_err(|_| Finding::note("Not known, because the journal cannot be read"))
-}
-
-fn is_recorded(journal: &JournalFacts, word: &str) -> bool {
-    journal.degraded.split(',').any(|recorded| recorded == word)
 }
 
 pub(super) fn check_runner(facts: &DoctorFacts, _: &Home) -> CheckResult {
@@ -79,10 +70,8 @@ pub(super) fn check_other_process(facts: &DoctorFacts, _: &Home) -> CheckResult 
         Ok(journal) => journal,
         Err(finding) => return Ok(finding),
     };
-    if is_recorded(journal, OTHER_PROCESS) {
-        return Ok(
-            Finding::problem(attention::OTHER_PROCESS).with_command("pair --new-device CODE")
-        );
+    if journal.degraded.contains(&HealthProblem::OtherProcess) {
+        return Ok(Finding::from_attention(attention::describe_other_process()));
     }
     Ok(Finding::ok("No other process with this identity is known"))
 }
@@ -92,7 +81,7 @@ pub(super) fn check_canary(facts: &DoctorFacts, _: &Home) -> CheckResult {
         Ok(journal) => journal,
         Err(finding) => return Ok(finding),
     };
-    if is_recorded(journal, CANARY) {
+    if journal.degraded.contains(&HealthProblem::Canary) {
         let text = attention::describe_canary(&journal.canary);
         return Ok(Finding::problem(text).with_mend(
             "Mend what the error names; the runner tries again every quarter of an hour",
@@ -285,10 +274,9 @@ pub(super) fn check_audit(facts: &DoctorFacts, home: &Home) -> CheckResult {
     let is_behind = facts
         .journal
         .as_ref()
-        .is_ok_and(|journal| is_recorded(journal, AUDIT));
+        .is_ok_and(|journal| journal.degraded.contains(&HealthProblem::Audit));
     Ok(if is_behind {
-        Finding::problem("The audit log cannot be written; its rows wait in memory")
-            .with_command("logs")
+        Finding::from_attention(attention::describe_audit())
     } else {
         Finding::ok(format!(
             "The audit log is sound: {}",

@@ -7,15 +7,11 @@ use crate::cli::pause::describe_stopped;
 use crate::cli::wiring::{SettingsInForce, config_file_hash};
 use crate::cli::{console, display_time};
 use crate::config::ChangedSetting;
-use punie_engine::journal::InterruptedQuestion;
+use punie_engine::journal::{HealthProblem, InterruptedQuestion};
 use punie_home::{OwnerNotice, SwitchState, command_to_type};
 
 /// The maximum number of stopped conversations to list.
 const MAX_STOPPED_SHOWN: usize = 5;
-
-/// The text about a second process with this device's identity.
-pub(in crate::cli) const OTHER_PROCESS: &str = "Another process with this device's identity is running (a copied \
-    home?): both answer the same requests. Stop one, or make the copy a device of its own";
 
 /// One matter that needs attention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -51,7 +47,7 @@ pub(super) fn list_attention(status: &RunnerStatus, now_ms: i64) -> Vec<Attentio
     let mut items: Vec<AttentionItem> = status
         .degraded
         .iter()
-        .map(|word| describe_problem(word, status, now_ms))
+        .map(|problem| describe_problem(*problem, status, now_ms))
         .collect();
     items.extend(describe_approvals(&status.approvals, now_ms));
     items.extend(describe_questions(status, now_ms));
@@ -235,42 +231,57 @@ fn describe_stops(status: &RunnerStatus, now_ms: i64) -> Vec<AttentionItem> {
     items
 }
 
-/// Describes a problem, by its keyword.
-fn describe_problem(word: &'static str, status: &RunnerStatus, now_ms: i64) -> AttentionItem {
-    let item = |text: String| AttentionItem::new(word, text);
-    match word {
-        "disk" => item(
-            "The disk is nearly full: no new call starts until there is room (least_free_mb under [limits])"
-                .to_owned(),
+/// Describes a problem.
+fn describe_problem(problem: HealthProblem, status: &RunnerStatus, now_ms: i64) -> AttentionItem {
+    let item = |text: &str| AttentionItem::new(problem.word(), text);
+    match problem {
+        HealthProblem::Disk => item(
+            "The disk is nearly full: no new call starts until there is room (least_free_mb under [limits])",
         ),
-        "intercepted" => item(
-            "Something else answers at the backend's address: a login page of the network, or a proxy"
-                .to_owned(),
+        HealthProblem::Intercepted => item(
+            "Something else answers at the backend's address: a login page of the network, or a proxy",
         ),
-        "clock_skew" => describe_clock_skew(status.backend.clock_skew_ms.unwrap_or_default()),
-        "secrets" => item("Your secrets cannot be read".to_owned())
-            .with_command("secrets list"),
-        "people" => item("The list of people whose names are replaced cannot be read, so no call is run".to_owned())
-            .with_command("people list"),
-        "policy" => {
+        HealthProblem::ClockSkew => {
+            describe_clock_skew(status.backend.clock_skew_ms.unwrap_or_default())
+        }
+        HealthProblem::Secrets => item("Your secrets cannot be read").with_command("secrets list"),
+        HealthProblem::People => {
+            item("The list of people whose names are replaced cannot be read, so no call is run")
+                .with_command("people list")
+        }
+        HealthProblem::Policy => {
             let why = status.policy.broken.as_deref().unwrap_or_default();
             let why = console::cell_text(why, 300);
-            item(format!(
+            item(&format!(
                 "{why}. Until you correct that, only calls that read are run"
             ))
         }
-        "paused" => describe_pause(status.paused.as_ref(), now_ms),
-        "safe_mode" => describe_safe_mode(status.safe_mode.as_ref(), now_ms),
-        "audit" => item(
-            "The audit log cannot be written. Calls go on, and its rows wait in memory".to_owned(),
-        )
-        .with_command("logs"),
-        "other_process" => item(OTHER_PROCESS.to_owned()).with_command("pair --new-device"),
-        "canary" => item(describe_canary(&status.canary)).with_command("doctor"),
-        "protected_paths" => item(describe_notices(&status.protected_path_changes)).with_command("ack"),
-        "journal" => item(describe_notices(&status.journal_losses)).with_command("ack"),
-        other => item(other.to_owned()),
+        HealthProblem::Paused => describe_pause(status.paused.as_ref(), now_ms),
+        HealthProblem::SafeMode => describe_safe_mode(status.safe_mode.as_ref(), now_ms),
+        HealthProblem::Audit => describe_audit(),
+        HealthProblem::OtherProcess => describe_other_process(),
+        HealthProblem::Canary => item(&describe_canary(&status.canary)).with_command("doctor"),
+        HealthProblem::ProtectedPaths => {
+            item(&describe_notices(&status.protected_path_changes)).with_command("ack")
+        }
+        HealthProblem::Journal => {
+            item(&describe_notices(&status.journal_losses)).with_command("ack")
+        }
     }
+}
+
+/// Describes an audit log that cannot be written.
+pub(in crate::cli) fn describe_audit() -> AttentionItem {
+    let text = "The audit log cannot be written. Calls go on, and its rows wait in memory";
+    AttentionItem::new(HealthProblem::Audit.word(), text).with_command("logs")
+}
+
+/// Describes a second process with this device's identity.
+pub(in crate::cli) fn describe_other_process() -> AttentionItem {
+    let text = "Another process with this device's identity is running (a copied home?): both answer the same requests. \
+                Stop one, or make the copy a device of its own";
+    AttentionItem::new(HealthProblem::OtherProcess.word(), text)
+        .with_command("pair --new-device CODE")
 }
 
 /// Describes the first notice that the owner has not acknowledged, and counts the others.
@@ -303,7 +314,7 @@ pub(in crate::cli) fn describe_clock_skew(skew_ms: i64) -> AttentionItem {
     let text = format!(
         "This machine's clock is {apart} {which} the backend's; deadlines go by the backend's"
     );
-    AttentionItem::new("clock_skew", text)
+    AttentionItem::new(HealthProblem::ClockSkew.word(), text)
 }
 
 /// Describes the owner's pause.
@@ -312,7 +323,7 @@ pub(in crate::cli) fn describe_pause(paused: Option<&SwitchState>, now_ms: i64) 
         "Paused{}: no new call starts",
         describe_switch(paused, now_ms)
     );
-    AttentionItem::new("paused", text).with_command("resume")
+    AttentionItem::new(HealthProblem::Paused.word(), text).with_command("resume")
 }
 
 pub(in crate::cli) fn describe_safe_mode(
@@ -324,7 +335,7 @@ pub(in crate::cli) fn describe_safe_mode(
          crash. To end it now",
         describe_switch(safe_mode, now_ms)
     );
-    AttentionItem::new("safe_mode", text).with_command("resume")
+    AttentionItem::new(HealthProblem::SafeMode.word(), text).with_command("resume")
 }
 
 /// Formats the time and the reason of a switch: ` for 3 min (lunch)`.

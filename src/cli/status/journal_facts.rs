@@ -5,8 +5,8 @@ use std::str::FromStr;
 use crate::cli::wiring::{self, SettingsInForce};
 use crate::config::Config;
 use punie_engine::journal::{
-    DamageReport, JournalReader, JournalShellState, OpenRequestCounts, PendingRequests, ShellRow,
-    WaitingBackend,
+    DamageReport, HealthProblem, JournalReader, JournalShellState, OpenRequestCounts,
+    PendingRequests, ShellRow, WaitingBackend,
 };
 use punie_home::{Home, RunnerLock};
 use punie_host::local::process_identity::ProcessIdentity;
@@ -27,8 +27,8 @@ pub(in crate::cli) struct JournalFacts {
     pub other_backends: Vec<WaitingBackend>,
     /// The background shells that run.
     pub shells: Vec<ShellRow>,
-    /// The problems that the runner recorded last, as keywords.
-    pub degraded: String,
+    /// The problems that the runner recorded last.
+    pub degraded: Vec<HealthProblem>,
     /// The runner's own attempts that failed, if `canary` is one of the problems.
     pub canary: String,
 }
@@ -86,7 +86,7 @@ impl JournalFacts {
                     row.state == JournalShellState::Running && (is_running || is_alive(row))
                 })
                 .collect(),
-            degraded: reader.read_fact("degraded")?.unwrap_or_default(),
+            degraded: HealthProblem::from_fact(&reader.read_fact("degraded")?.unwrap_or_default()),
             canary: reader.read_fact("canary")?.unwrap_or_default(),
         })
     }

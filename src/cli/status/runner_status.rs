@@ -9,7 +9,9 @@ use super::protection::CommandLimits;
 use super::workspace_status::WorkspaceStatus;
 use crate::cli::approvals::call_summary;
 use crate::cli::wiring::{PolicyInForce, SandboxOpening, SettingsInForce};
-use punie_engine::journal::{DamageReport, InterruptedQuestion, ShellRow, WaitingBackend};
+use punie_engine::journal::{
+    DamageReport, HealthProblem, InterruptedQuestion, ShellRow, WaitingBackend,
+};
 use punie_home::{
     AskedConversations, KeyPlace, OpenQuestion, OwnerNotice, StoppedConversation, SwitchState,
 };
@@ -85,9 +87,8 @@ pub(super) struct RunnerStatus {
     pub protected_path_changes: Vec<OwnerNotice>,
     /// The losses of the journal that the owner has not acknowledged.
     pub journal_losses: Vec<OwnerNotice>,
-    /// The current problems: `disk`, `intercepted`, `clock_skew`, `secrets`, `paused`, `safe_mode`, `audit`,
-    /// `other_process`, `canary`, `policy`, `protected_paths`, `journal`.
-    pub degraded: Vec<&'static str>,
+    /// The current problems.
+    pub degraded: Vec<HealthProblem>,
     /// All that needs the owner's attention.
     pub attention: Vec<AttentionItem>,
     #[serde(flatten)]

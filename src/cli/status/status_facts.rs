@@ -17,7 +17,7 @@ use crate::cli::context::{CliContext, command_runtime};
 use crate::cli::wiring::{self, BackendProbe, ConfinementInForce, ProbeFailure, SettingsInForce};
 use crate::config::{BackendKind, Config, WorkspaceRule};
 use punie_engine::backend::ConnectionProblem;
-use punie_engine::journal::has_disk_space_at;
+use punie_engine::journal::{HealthProblem, has_disk_space_at};
 use punie_engine::runner::{Clock, SKEW_MS};
 use punie_home::{
     BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches,
@@ -227,7 +227,7 @@ fn build_status(
         .is_err();
     #[cfg(not(feature = "people"))]
     let is_map_unreadable = home.identity_map_file().exists();
-    status.degraded = problem_words(&status, has_room, &facts.degraded, is_map_unreadable);
+    status.degraded = current_problems(&status, has_room, &facts.degraded, is_map_unreadable);
     Ok(status)
 }
 
@@ -312,36 +312,38 @@ fn list_bridge_problems(home: &Home, _running: bool) -> Vec<String> {
     problem.into_iter().collect()
 }
 
-/// Returns the current problems as keywords. `recorded` are those that the runner recorded last.
-fn problem_words(
+/// Returns the current problems. `recorded` are those that the runner recorded last.
+fn current_problems(
     status: &RunnerStatus,
     has_room: bool,
-    recorded: &str,
+    recorded: &[HealthProblem],
     is_map_unreadable: bool,
-) -> Vec<&'static str> {
-    let is_recorded = |word: &str| recorded.split(',').any(|recorded| recorded == word);
+) -> Vec<HealthProblem> {
+    let as_recorded = |problem| (recorded.contains(&problem), problem);
     let backend = &status.backend;
     let skew = backend.clock_skew_ms.map(i64::unsigned_abs);
-    let problems = [
-        (!has_room, "disk"),
+    let is_intercepted = backend.trouble.as_deref() == Some("intercepted");
+    HealthProblem::filter_current([
+        (!has_room, HealthProblem::Disk),
+        (is_intercepted, HealthProblem::Intercepted),
         (
-            backend.trouble.as_deref() == Some("intercepted"),
-            "intercepted",
+            skew.is_some_and(|skew| skew > SKEW_MS),
+            HealthProblem::ClockSkew,
         ),
-        (skew.is_some_and(|skew| skew > SKEW_MS), "clock_skew"),
-        (status.secrets.is_none(), "secrets"),
-        (is_map_unreadable, "people"),
-        (status.paused.is_some(), "paused"),
-        (status.safe_mode.is_some(), "safe_mode"),
-        (is_recorded("audit"), "audit"),
-        (is_recorded("other_process"), "other_process"),
-        (is_recorded("canary"), "canary"),
-        (status.policy.broken.is_some(), "policy"),
-        (!status.protected_path_changes.is_empty(), "protected_paths"),
-        (!status.journal_losses.is_empty(), "journal"),
-    ];
-    let current = problems.into_iter().filter(|(is_current, _)| *is_current);
-    current.map(|(_, word)| word).collect()
+        (status.secrets.is_none(), HealthProblem::Secrets),
+        (is_map_unreadable, HealthProblem::People),
+        (status.paused.is_some(), HealthProblem::Paused),
+        (status.safe_mode.is_some(), HealthProblem::SafeMode),
+        as_recorded(HealthProblem::Audit),
+        as_recorded(HealthProblem::OtherProcess),
+        as_recorded(HealthProblem::Canary),
+        (status.policy.broken.is_some(), HealthProblem::Policy),
+        (
+            !status.protected_path_changes.is_empty(),
+            HealthProblem::ProtectedPaths,
+        ),
+        (!status.journal_losses.is_empty(), HealthProblem::Journal),
+    ])
 }
 
 /// Collects the state of the backend from the journal, the tokens and a probe.

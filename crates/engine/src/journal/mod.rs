@@ -13,6 +13,7 @@ mod disk_reserve;
 mod entry;
 mod facts;
 mod file_replace;
+mod health_problem;
 mod history;
 mod incidents;
 mod integrity;
@@ -43,6 +44,7 @@ pub use corruption_recovery::DamageReport;
 pub use disk_reserve::{DISK_RESERVE_BYTES, has_disk_space_at};
 pub use entry::{RecordedReply, RequestOrigin, RequestState, UnfinishedRequest};
 pub(crate) use facts::BACKEND_TIME;
+pub use health_problem::HealthProblem;
 pub use history::{
     FullHistory, HistoryEntry, HistoryQuery, InterruptedQuestion, PendingRequests, RequestIncident,
 };

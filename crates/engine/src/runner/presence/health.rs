@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::canary::CanaryReport;
 use crate::backend::ConnectionProblem;
+use crate::journal::HealthProblem;
 use crate::runner::handles::Handles;
 use punie_home::command_to_type;
 
@@ -38,7 +39,7 @@ pub(in crate::runner) struct HealthState {
 /// The state last stored in the journal.
 #[derive(Debug, Default, Clone)]
 struct RecordedHealth {
-    /// `None` before the first time, because an earlier process left its own.
+    /// The text of the problems; `None` before the first time, because an earlier process left its own.
     problems: Option<String>,
     /// The canary's failures; they count only while `canary` is one of the problems.
     canary: String,
@@ -146,42 +147,36 @@ fn describe_canary(report: Option<&CanaryReport>) -> String {
 }
 
 impl Handles {
-    /// Returns the current problems as stable words: `disk`, `intercepted`, `clock_skew`, `paused`, `safe_mode`,
-    /// `audit` (its rows cannot be written), `other_process` (a copy of this home is running), `protected_paths`
-    /// (a change of one was put back, and the owner has not acknowledged it), `canary` (the runner's own attempt to read,
-    /// write or run a command failed).
-    pub fn current_problems(&self) -> Vec<&'static str> {
+    /// Returns the current problems that the runner knows of.
+    pub fn current_problems(&self) -> Vec<HealthProblem> {
         let state = &self.health;
-        [
-            (state.disk.load(Ordering::Relaxed), "disk"),
+        let is_intercepted = self.backend.current_problem() == Some(ConnectionProblem::Intercepted);
+        // A full disk is reported already.
+        let is_audit_failing = self.audit.log.is_failing() && !state.is_disk_full();
+        let failed_attempts = describe_canary(state.canary.lock().as_ref());
+        HealthProblem::filter_current([
+            (state.is_disk_full(), HealthProblem::Disk),
+            (is_intercepted, HealthProblem::Intercepted),
             (
-                self.backend.current_problem() == Some(ConnectionProblem::Intercepted),
-                "intercepted",
+                self.server_clock.skew_ms().is_some(),
+                HealthProblem::ClockSkew,
             ),
-            (self.server_clock.skew_ms().is_some(), "clock_skew"),
-            (self.pause.is_paused(), "paused"),
-            (self.pause.is_safe_mode(), "safe_mode"),
-            // A full disk is reported already.
+            (self.pause.is_paused(), HealthProblem::Paused),
+            (self.pause.is_safe_mode(), HealthProblem::SafeMode),
+            (is_audit_failing, HealthProblem::Audit),
             (
-                self.audit.log.is_failing() && !state.is_disk_full(),
-                "audit",
+                state.other_process.load(Ordering::Relaxed),
+                HealthProblem::OtherProcess,
             ),
-            (state.other_process.load(Ordering::Relaxed), "other_process"),
-            (self.pause.has_notices(), "protected_paths"),
-            (
-                !describe_canary(state.canary.lock().as_ref()).is_empty(),
-                "canary",
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(is_so, word)| is_so.then_some(word))
-        .collect()
+            (self.pause.has_notices(), HealthProblem::ProtectedPaths),
+            (!failed_attempts.is_empty(), HealthProblem::Canary),
+        ])
     }
 
     /// Stores changes of the health in the journal for `status`, which runs in another process.
     pub async fn record_health(&self) {
         let state = &self.health;
-        let problems = self.current_problems().join(",");
+        let problems = HealthProblem::to_fact(&self.current_problems());
         let canary = describe_canary(state.canary.lock().as_ref());
         let polled_ms = state.polled_ms.load(Ordering::Relaxed);
         let before = state.recorded.lock().clone();
