@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w62_a_log_takes_two_files_of_limited_size() {
+    fn a_log_takes_two_files_of_limited_size() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = BridgeLog {
             path: folder.path().join("b.log"),

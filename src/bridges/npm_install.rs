@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w62_the_registry_alone_is_named() {
+    fn the_registry_alone_is_named() {
         for (url, target) in [
             ("https://registry.npmjs.org/", "registry.npmjs.org:443"),
             ("http://127.0.0.1:4873", "127.0.0.1:4873"),

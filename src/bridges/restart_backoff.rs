@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w62_the_waits_double_to_five_minutes_and_a_healthy_time_begins_anew() {
+    fn the_waits_double_to_five_minutes_and_a_healthy_time_begins_anew() {
         let mut backoff = RestartBackoff::default();
         let mut waits = |times, ran_for| -> Vec<u64> {
             let ended = (0..times).map(|_| backoff.record_end(ran_for).as_secs());

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn w90_a_missing_file_is_told_from_a_damaged_one() {
+    fn a_missing_file_is_told_from_a_damaged_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("counts.json");
         let file = StateFile::<Counts>::new(path.clone());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn w90_a_damaged_file_is_not_overwritten_and_the_version_before_is_whole() {
+    fn a_damaged_file_is_not_overwritten_and_the_version_before_is_whole() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("counts.json");
         let file = StateFile::<Counts>::new(path.clone());

@@ -284,7 +284,7 @@ async fn a_short_request_costs_the_device_what_the_page_says() {
     );
     let meter = TrafficMeter::before(&setup.setting.url).await;
     let runner = setup.run_at(&meter.url);
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     wait_for_some("the wake-up socket", async || {
         (setup.status().await["backend"]["link"] == "up").then_some(())
     })

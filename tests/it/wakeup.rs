@@ -31,7 +31,7 @@ async fn fixture_with_rhythm(rhythm: &str) -> RunnerFixture {
 
 async fn wait_for_socket(setup: &RunnerFixture, runner: &RunningProgram) {
     // The journal, which `status` reads, exists once this line is logged.
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     wait_for_some("the wake-up socket", async || {
         (setup.status().await["backend"]["link"] == "up").then_some(())
     })
@@ -49,7 +49,7 @@ async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
     }
     assert_eq!(setup.read("order"), "0\n1\n2\n3\n4\n");
     let long = setup.ask_bash("echo begun > begun; sleep 600").await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     setup.caller.cancel(&long).await;
     assert_eq!(
         setup.answer(&long).await.outcome,
@@ -58,7 +58,7 @@ async fn a_request_comes_at_once_although_polls_come_by_the_hour() {
     );
     // The backend restarts: the runner opens the socket anew, and polls for requests that came before.
     setup.stop_backend().await;
-    runner.logs("the wake-up socket is closed").await;
+    runner.wait_for_log("the wake-up socket is closed").await;
     setup.start_backend().await;
     let id = setup.ask_bash("echo 5 >> order").await;
     setup.answer(&id).await.expect_ok();

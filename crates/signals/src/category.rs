@@ -103,7 +103,7 @@ mod tests {
     use crate::{SourceState, System};
 
     #[test]
-    fn w89_each_source_has_a_report_of_its_own() {
+    fn each_source_has_a_report_of_its_own() {
         let test = TestPlaces::new(System::MacOs);
         test.make_folder(".zsh_history");
         test.write(".bashrc", "");

@@ -39,7 +39,7 @@ mod tests {
 
     // The expected values are those of `date -u -d @1700000000` and of the programs' own converters.
     #[test]
-    fn w82_each_epoch_gives_the_known_number_of_one_moment() {
+    fn each_epoch_gives_the_known_number_of_one_moment() {
         let moment = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         assert_eq!(unix_micros(moment), 1_700_000_000_000_000);
         assert_eq!(chromium_micros(moment), 13_344_473_600_000_000);

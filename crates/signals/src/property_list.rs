@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn w83_a_list_with_data_and_dates_is_read() {
+    fn a_list_with_data_and_dates_is_read() {
         let text = br#"<?xml version="1.0"?><plist version="1.0"><dict><key>when</key><date>2026-11-27T00:00:00Z</date>
             <key>blob</key><data>AAEC</data><key>Title</key><string>Rust</string></dict></plist>"#;
         let value = parse(text).expect("a valid list");

@@ -161,7 +161,7 @@ fn assert_counts(report: &SourceReport, visits: &[Visit]) {
 
 #[test]
 #[ignore = "starts browsers: cargo test -p punie-signals -- --ignored real"]
-fn w86_the_visits_of_a_real_chromium_are_counted_while_it_is_open_and_after() {
+fn the_visits_of_a_real_chromium_are_counted_while_it_is_open_and_after() {
     let home = tempfile::tempdir().expect("a folder");
     let Some(browser) = OpenBrowser::visit_pages("chromium", "chromium", home.path()) else {
         return;
@@ -173,7 +173,7 @@ fn w86_the_visits_of_a_real_chromium_are_counted_while_it_is_open_and_after() {
 
 #[test]
 #[ignore = "starts browsers: cargo test -p punie-signals -- --ignored real"]
-fn w86_the_visits_of_a_real_firefox_are_counted_while_it_is_open_and_after() {
+fn the_visits_of_a_real_firefox_are_counted_while_it_is_open_and_after() {
     let home = tempfile::tempdir().expect("a folder");
     let Some(browser) = OpenBrowser::visit_pages("firefox", "firefox-esr", home.path()) else {
         return;

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn w62_a_bundle_tells_npm_nothing() {
+    fn a_bundle_tells_npm_nothing() {
         for (name, words) in [
             (".npmrc", "would tell npm"),
             ("lib/.NPMRC", "would tell npm"),
@@ -165,7 +165,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn w62_no_link_of_a_bundle_is_followed() {
+    fn no_link_of_a_bundle_is_followed() {
         use std::os::unix::fs::symlink;
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w54_a_name_is_one_plain_word() {
+    fn a_name_is_one_plain_word() {
         let longest = "a".repeat(64);
         for name in ["a", "signal", "0-x_y", &longest] {
             check_bridge_name(name).expect(name);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn w62_a_dependency_is_one_version() {
+    fn a_dependency_is_one_version() {
         for pin in [
             "left-pad@1.3.0",
             "@scope/name@0.0.1",
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn w62_a_bridge_that_ends_again_and_again_needs_attention() {
+    fn a_bridge_that_ends_again_and_again_needs_attention() {
         let mut run = BridgeRun {
             last_exit: Some("exit code 1".to_owned()),
             ends_in_row: 4,

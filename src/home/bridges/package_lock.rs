@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w62_only_pins_of_a_package_json_are_used() {
+    fn only_pins_of_a_package_json_are_used() {
         let package = BundlePackage::parse(
             r#"{"type":"module","scripts":{"postinstall":"evil"},"dependencies":{"a":"1.0.0"}}"#,
         )
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn w62_a_lock_names_packages_of_the_registry_alone() {
+    fn a_lock_names_packages_of_the_registry_alone() {
         let lock =
             |package: &str| format!(r#"{{"packages":{{"":{{}},"node_modules/a":{package}}}}}"#);
         check_package_lock(&lock(r#"{"version":"1.0.0","integrity":"sha512-x"}"#)).expect("pinned");

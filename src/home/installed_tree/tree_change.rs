@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn w55_a_kill_at_any_step_and_at_any_step_of_the_next_process_loses_nothing() {
+    fn a_kill_at_any_step_and_at_any_step_of_the_next_process_loses_nothing() {
         let exchanges: [ExchangePaths; 2] = [exchange_paths, |_, _| Ok(false)];
         let points = ["tree.aside", "tree.placed", "tree.moved"];
         // An installation with and without a path for an old tree, an update, and a removal.

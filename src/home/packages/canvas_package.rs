@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w56_dependencies_are_npm_names_with_versions() {
+    fn dependencies_are_npm_names_with_versions() {
         for name in ["react", "@scope/name", "d3-array", "lodash.merge", "7zip"] {
             assert!(is_npm_name(name), "{name}");
         }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn w56_the_template_is_whole_and_has_the_name() {
+    fn the_template_is_whole_and_has_the_name() {
         let canvas = CanvasPackage {
             package: "pack".to_owned(),
             id: "chart-1".to_owned(),

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w54_an_id_is_lower_case_letters_digits_and_two_marks() {
+    fn an_id_is_lower_case_letters_digits_and_two_marks() {
         for id in ["a", "0", "a-b_c9", &"a".repeat(64)] {
             assert_eq!(check_package_id("skillId", id), Ok(()), "{id}");
         }

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w55_no_value_of_a_written_head_adds_a_key() {
+    fn no_value_of_a_written_head_adds_a_key() {
         for name in [
             "plain",
             "x\nenabled: false",

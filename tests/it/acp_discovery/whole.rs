@@ -138,7 +138,7 @@ async fn a_tool_that_the_person_refuses_does_not_reach_the_editor() {
 async fn an_editors_tools_go_with_it_while_the_runner_stays() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     let mut editor = EditorProcess::launch(&setup.setting, serve_tools("allow_once"));
     editor
         .attached(&discovery_capability(), &setup.setting)

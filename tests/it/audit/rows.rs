@@ -32,17 +32,17 @@ async fn a_call_has_its_decision_its_end_and_neither_arguments_nor_result() {
     let bash = setup
         .ask(
             ToolCall::bash(command)
-                .of("talk")
+                .in_conversation("talk")
                 .with("agentType", json!("main")),
         )
         .await;
     setup.answer(&bash).await.expect_ok();
     let read = setup
-        .ask(ToolCall::new("Read", &json!({ "file_path": "note.txt" })).of("talk"))
+        .ask(ToolCall::new("Read", &json!({ "file_path": "note.txt" })).in_conversation("talk"))
         .await;
     setup.answer(&read).await;
     let outside = setup
-        .ask(ToolCall::new("Read", &json!({ "file_path": "/etc/shadow" })).of("talk"))
+        .ask(ToolCall::new("Read", &json!({ "file_path": "/etc/shadow" })).in_conversation("talk"))
         .await;
     setup.answer(&outside).await;
     let args = json!({ "what": "what-it-asked" });

@@ -328,7 +328,7 @@ async fn a_cancel_needs_no_signature_since_it_only_stops() {
     let _runner = setup.run();
     let order = SignedOrder::bash(&setup, "echo ran > effects; sleep 600");
     let id = setup.ask(order.signed_call(&order.sign(&KEY))).await;
-    setup.line("effects").await;
+    setup.wait_for_line_in("effects").await;
     setup.caller.cancel(&id).await;
     assert_eq!(setup.answer(&id).await.outcome, "cancelled");
 }

@@ -38,7 +38,7 @@ fn names_in(setup: &RunnerFixture, folder: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment() {
+async fn dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment() {
     if lacks_node() {
         return;
     }
@@ -121,7 +121,7 @@ async fn w62_dependencies_are_pinned_and_nothing_of_them_runs_at_the_deployment(
 }
 
 #[tokio::test]
-async fn w62_what_cannot_be_pinned_or_named_is_refused() {
+async fn what_cannot_be_pinned_or_named_is_refused() {
     let setup = RunnerFixture::with_unpaired_device("").await;
     let bundle = write_bundle(&setup, "plain", "");
     for (name, beside) in [
@@ -162,7 +162,7 @@ async fn w62_what_cannot_be_pinned_or_named_is_refused() {
 }
 
 #[tokio::test]
-async fn w62_a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
+async fn a_kill_at_every_step_leaves_the_old_or_the_new_bridge() {
     let setup = RunnerFixture::with_unpaired_device("").await;
     let old = write_bundle(&setup, "old", "old");
     let new = write_bundle(&setup, "new", "new");

@@ -65,7 +65,7 @@ fn set_secret(setup: &RunnerFixture, name: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn w62_a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
+async fn a_bridge_is_confined_and_a_stop_ends_all_its_processes() {
     if lacks_node() {
         return;
     }
@@ -172,7 +172,7 @@ fn pid_of(line: &str) -> &str {
 }
 
 #[tokio::test]
-async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
+async fn a_killed_runner_and_a_deployment_leave_one_copy() {
     if lacks_node() {
         return;
     }
@@ -224,7 +224,7 @@ async fn w62_a_killed_runner_and_a_deployment_leave_one_copy() {
 }
 
 #[tokio::test]
-async fn w62_a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
+async fn a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
     if lacks_node() {
         return;
     }
@@ -260,7 +260,7 @@ async fn w62_a_bridge_that_ends_is_started_again_and_ends_with_the_runner() {
 }
 
 #[tokio::test]
-async fn w62_a_damaged_state_file_stops_no_runner() {
+async fn a_damaged_state_file_stops_no_runner() {
     let setup = RunnerFixture::new().await;
     let bundle = write_bundle(&setup, "any", "");
     assert_eq!(

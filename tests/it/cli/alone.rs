@@ -8,27 +8,29 @@ use super::{CliUser, exit_code, object_keys};
 #[tokio::test]
 async fn help_is_an_answer_and_a_wrong_flag_is_not() {
     let user = CliUser::new();
-    let help = user.types(&["--help"]).await.done();
+    let help = user.run_cli(&["--help"]).await.done();
     for command in [
         "run", "dev", "demo", "backend", "send", "cancel", "call", "tools", "status", "doctor",
         "pair", "init",
     ] {
         assert_contains!(help.out, &format!("\n  {command} "); "{command}");
     }
-    let asked = user.types(&["help"]).await.done().out;
+    let asked = user.run_cli(&["help"]).await.done().out;
     assert_contains!(asked, "\nTake back:\n  undo ");
-    let asked = user.types(&["help", "policy", "deny"]).await.done().out;
+    let asked = user.run_cli(&["help", "policy", "deny"]).await.done().out;
     assert_contains!(asked, "Usage: punie-runner policy deny");
-    user.types(&["--bad"])
+    user.run_cli(&["--bad"])
         .await
         .refused(2, "unexpected argument '--bad'");
-    user.types(&["statsu"]).await.refused(2, "status");
-    user.types(&["send"]).await.refused(2, "<TOOL>");
-    user.types(&["--once", "tools"])
+    user.run_cli(&["statsu"]).await.refused(2, "status");
+    user.run_cli(&["send"]).await.refused(2, "<TOOL>");
+    user.run_cli(&["--once", "tools"])
         .await
         .refused(2, "--once goes with `run` only");
-    user.types(&["tools", "--once"]).await.refused(2, "--once");
-    user.types(&["--color", "blue", "tools"])
+    user.run_cli(&["tools", "--once"])
+        .await
+        .refused(2, "--once");
+    user.run_cli(&["--color", "blue", "tools"])
         .await
         .refused(2, "auto, always, never");
     assert!(!user.path("home").exists(), "none of them touched the home");
@@ -38,15 +40,15 @@ async fn help_is_an_answer_and_a_wrong_flag_is_not() {
 async fn a_bad_configuration_is_78_and_a_home_that_is_none_is_not() {
     let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads = 0\n");
-    user.types(&["status"])
+    user.run_cli(&["status"])
         .await
         .refused(78, "config.toml:2: limits.reads must be");
     let user = CliUser::new();
-    user.types(&["--log", "loud", "status"])
+    user.run_cli(&["--log", "loud", "status"])
         .await
         .refused(78, "--log: there is no \"loud\"");
     user.write("home", "a file");
-    let said = user.types(&["status"]).await;
+    let said = user.run_cli(&["status"]).await;
     assert!(
         [73, 77, 78].contains(&said.code) && said.err.contains(&user.text("home")),
         "{said:?}"
@@ -56,10 +58,10 @@ async fn a_bad_configuration_is_78_and_a_home_that_is_none_is_not() {
 #[tokio::test]
 async fn the_tools_are_listed_and_explained() {
     let user = CliUser::new();
-    let list = user.types(&["tools"]).await.done();
+    let list = user.run_cli(&["tools"]).await.done();
     assert_starts_with!(list.out, "DOMAIN ");
     assert_contains!(list.out, " Read ");
-    let lines = user.types(&["tools", "--json"]).await.done();
+    let lines = user.run_cli(&["tools", "--json"]).await.done();
     for line in lines.out.lines() {
         let tool: serde_json::Value = serde_json::from_str(line).expect(line);
         let wanted = [
@@ -80,7 +82,7 @@ async fn the_tools_are_listed_and_explained() {
         assert_ne!(tool["name"], "OpenApp");
     }
     assert!(lines.out.lines().count() >= 18);
-    let one = user.types(&["tools", "Read"]).await.done();
+    let one = user.run_cli(&["tools", "Read"]).await.done();
     assert_contains!(
         one.out,
         "Read (file, reads)",
@@ -89,7 +91,7 @@ async fn the_tools_are_listed_and_explained() {
         "punie-runner call Read file_path="
     );
     let info = user
-        .types(&["call", "get_shell_info", "{}"])
+        .run_cli(&["call", "get_shell_info", "{}"])
         .await
         .done()
         .out;
@@ -98,10 +100,13 @@ async fn the_tools_are_listed_and_explained() {
         "other hosts only through the proxy in HTTPS_PROXY, which asks the owner"
     );
     assert_eq!(
-        user.types(&["tools", "Read", "--json"]).await.done().json()["name"],
+        user.run_cli(&["tools", "Read", "--json"])
+            .await
+            .done()
+            .json()["name"],
         "Read"
     );
-    user.types(&["tools", "Reed"])
+    user.run_cli(&["tools", "Reed"])
         .await
         .refused(1, "Did you mean Read?");
     let mut from_the_home = user.command(&["tools"]);
@@ -120,12 +125,12 @@ async fn a_tool_is_called_here() {
     .done();
     assert_eq!(user.read("work/a.txt"), "one\n");
     let read = user
-        .types(&["call", "Read", r#"{"file_path":"a.txt"}"#])
+        .run_cli(&["call", "Read", r#"{"file_path":"a.txt"}"#])
         .await
         .done();
     assert_contains!(read.out, "\tone");
     let read = user
-        .types(&["call", "Read", r#"{"file_path":"a.txt"}"#, "--json"])
+        .run_cli(&["call", "Read", r#"{"file_path":"a.txt"}"#, "--json"])
         .await
         .done()
         .json();
@@ -137,20 +142,20 @@ async fn a_tool_is_called_here() {
     assert_eq!(read["toolName"].as_str(), Some("Read"));
 
     let gone = user
-        .types(&["call", "Read", r#"{"file_path":"b.txt"}"#, "--json"])
+        .run_cli(&["call", "Read", r#"{"file_path":"b.txt"}"#, "--json"])
         .await;
     assert_eq!(
         (gone.code, object_keys(&gone.json())),
         (1, vec!["error", "meta", "outcome", "requestId", "toolName"])
     );
     assert_fields!(gone.json(), {"outcome": "error", "/meta/code": "not_found"});
-    assert_eq!(user.types(&["call", "Reed"]).await.code, 1);
-    assert_eq!(user.types(&["call", "Read", "not json"]).await.code, 1);
-    user.types(&["call", "no tool"])
+    assert_eq!(user.run_cli(&["call", "Reed"]).await.code, 1);
+    assert_eq!(user.run_cli(&["call", "Read", "not json"]).await.code, 1);
+    user.run_cli(&["call", "no tool"])
         .await
         .refused(2, "a tool name must be");
     let failed = user
-        .types(&["call", "Bash", r#"{"command":"exit 3"}"#, "--json"])
+        .run_cli(&["call", "Bash", r#"{"command":"exit 3"}"#, "--json"])
         .await
         .done();
     assert_eq!(
@@ -159,7 +164,7 @@ async fn a_tool_is_called_here() {
         "a command that fails is a successful call"
     );
     let long = user
-        .types(&["call", "Bash", r#"{"command":"seq 1 100000"}"#, "--json"])
+        .run_cli(&["call", "Bash", r#"{"command":"seq 1 100000"}"#, "--json"])
         .await
         .done()
         .json();
@@ -167,7 +172,7 @@ async fn a_tool_is_called_here() {
         r#"{{"handle":{},"offset":50000,"limit":1}}"#,
         long["meta"]["handle"]
     );
-    let page = user.types(&["call", "ReadOutput", &args]).await.done();
+    let page = user.run_cli(&["call", "ReadOutput", &args]).await.done();
     assert_contains!(page.out, "50000"; "a later call reads the stored output of an earlier one");
 }
 
@@ -176,7 +181,7 @@ async fn a_first_configuration_is_written_once() {
     let user = CliUser::new();
     let url = ["--backend-url", "https://a.convex.cloud"];
     let said = user
-        .types(&[&url[..], &["--workspace", ".", "init", "--json"]].concat())
+        .run_cli(&[&url[..], &["--workspace", ".", "init", "--json"]].concat())
         .await
         .done();
     assert_eq!(said.json()["config"], user.text("home/config.toml"));
@@ -184,14 +189,14 @@ async fn a_first_configuration_is_written_once() {
     assert_contains!(written, "\nurl = \"https://a.convex.cloud\"\n");
     assert_contains!(written, &format!("\npaths = [\"{}\"]\n", user.text("work")));
     assert_lacks!(written, "doctor"; "the file names no doctor");
-    let again = user.types(&["init"]).await.done();
+    let again = user.run_cli(&["init"]).await.done();
     assert_contains!(again.out, "There is nothing to do");
-    user.types(&["--backend-url", "https://b.convex.cloud", "init"])
+    user.run_cli(&["--backend-url", "https://b.convex.cloud", "init"])
         .await
         .refused(1, "names another backend; --force replaces the whole file");
     assert_eq!(user.read("home/config.toml"), written);
     let again = user
-        .types(&["--backend-url", "https://b.convex.cloud", "init", "--force"])
+        .run_cli(&["--backend-url", "https://b.convex.cloud", "init", "--force"])
         .await
         .done();
     assert_contains!(again.out, "Every key is in it");
@@ -199,13 +204,13 @@ async fn a_first_configuration_is_written_once() {
         user.read("home/config.toml"),
         "\nurl = \"https://b.convex.cloud\"\n"
     );
-    user.types(&["status"]).await.ended(3);
+    user.run_cli(&["status"]).await.ended(3);
 }
 
 #[tokio::test]
 async fn status_says_the_same_keys_without_a_runner() {
     let user = CliUser::new();
-    let status = user.types(&["status", "--json"]).await.ended(3).json();
+    let status = user.run_cli(&["status", "--json"]).await.ended(3).json();
     let wanted = [
         "approvals",
         "askedConversations",
@@ -277,19 +282,19 @@ async fn status_says_the_same_keys_without_a_runner() {
         ["exec", "read", "write"]
     );
     assert_fields!(status, {"running": false, "pid": null});
-    let again = user.types(&["status", "--json"]).await.ended(3).json();
+    let again = user.run_cli(&["status", "--json"]).await.ended(3).json();
     assert_eq!(
         again["deviceId"], status["deviceId"],
         "the device keeps its id"
     );
-    let text = user.types(&["status"]).await.ended(3).out;
+    let text = user.run_cli(&["status"]).await.ended(3).out;
     assert_starts_with!(text, "punie-runner is not running\n");
 }
 
 #[tokio::test]
 async fn status_lists_each_opening_with_its_meaning() {
     let user = CliUser::new();
-    let none = user.types(&["status", "--json"]).await.ended(3).json();
+    let none = user.run_cli(&["status", "--json"]).await.ended(3).json();
     let level = none["confinement"].as_str().expect("a level").to_owned();
     let names: Vec<&str> = level
         .strip_prefix("partial:[")
@@ -308,7 +313,7 @@ async fn status_lists_each_opening_with_its_meaning() {
     let gaps = names.iter().map(|name| ("level".into(), (*name).into()));
     let gaps: Vec<(String, String)> = gaps.collect();
     assert_eq!(settings(&none), gaps, "the defaults open nothing");
-    let shown = user.types(&["status", "-v"]).await.ended(3).out;
+    let shown = user.run_cli(&["status", "-v"]).await.ended(3).out;
     assert_eq!(
         shown.matches("\n  Opening ").count(),
         names.len(),
@@ -318,14 +323,14 @@ async fn status_lists_each_opening_with_its_meaning() {
     let config = "[sandbox]\nwrite = [\"/srv/x\", \"/tmp/tmux-1000\"]\nread = [\"/srv/y\"]\nlocal_ports = [5432]\n\
                   network = \"full\"\napps = true\nconfine = false\nrequire = \"none\"\n";
     user.write("home/config.toml", config);
-    user.types(&["status"])
+    user.run_cli(&["status"])
         .await
         .refused(78, "/tmp/tmux-1000 leads to programs that act for you");
-    user.types(&["status"])
+    user.run_cli(&["status"])
         .await
         .refused(78, "add unsafe = true under [sandbox]");
     user.write("home/config.toml", &format!("{config}unsafe = true\n"));
-    let all = user.types(&["status", "--json"]).await.ended(3).json();
+    let all = user.run_cli(&["status", "--json"]).await.ended(3).json();
     let wanted = [
         ("write", "/srv/x"),
         ("write", "/tmp/tmux-1000"),
@@ -341,7 +346,7 @@ async fn status_lists_each_opening_with_its_meaning() {
         settings(&all),
         wanted.map(|(setting, value)| (setting.to_owned(), value.to_owned()))
     );
-    let shown = user.types(&["status", "-v"]).await.ended(3).out;
+    let shown = user.run_cli(&["status", "-v"]).await.ended(3).out;
     assert_contains!(
         shown,
         "  Opening      write /srv/x: commands can read and write it\n",
@@ -354,7 +359,7 @@ async fn status_lists_each_opening_with_its_meaning() {
 #[tokio::test]
 async fn skills_and_agents_are_shown_with_what_is_wrong() {
     let user = CliUser::new();
-    assert_contains!(user.types(&["skills"]).await.done().out, "no skills");
+    assert_contains!(user.run_cli(&["skills"]).await.done().out, "no skills");
     for (kind, file) in [("skills", "SKILL.md"), ("agents", "AGENT.md")] {
         user.write(
             &format!("home/{kind}/good/{file}"),
@@ -365,14 +370,14 @@ async fn skills_and_agents_are_shown_with_what_is_wrong() {
             "---\nname: [oops\n---\nNever.\n",
         );
         for args in [vec![kind], vec![kind, "list"]] {
-            let list = user.types(&args).await.done().out;
+            let list = user.run_cli(&args).await.done().out;
             assert_contains!(list, "\ngood ", "It does good.");
             assert_contains!(
                 list,
                 &format!("not loaded: {}", user.text(&format!("home/{kind}/broken")))
             );
         }
-        let lines = user.types(&[kind, "--json"]).await.done().out;
+        let lines = user.run_cli(&[kind, "--json"]).await.done().out;
         let lines: Vec<serde_json::Value> = lines
             .lines()
             .map(|line| serde_json::from_str(line).expect(line))
@@ -383,20 +388,24 @@ async fn skills_and_agents_are_shown_with_what_is_wrong() {
             (&"good".into(), vec!["effect", "path", "problem"])
         );
         assert_eq!(
-            user.types(&[kind, "show", "good"]).await.done().out.trim(),
+            user.run_cli(&[kind, "show", "good"])
+                .await
+                .done()
+                .out
+                .trim(),
             "Do it."
         );
         assert_eq!(
-            user.types(&[kind, "show", "good", "--json"])
+            user.run_cli(&[kind, "show", "good", "--json"])
                 .await
                 .done()
                 .json()["id"],
             "good"
         );
-        user.types(&[kind, "show", "broken"])
+        user.run_cli(&[kind, "show", "broken"])
             .await
             .refused(1, "its head cannot be read");
-        user.types(&[kind, "show", "nobody"])
+        user.run_cli(&[kind, "show", "nobody"])
             .await
             .refused(1, "there is no");
     }
@@ -410,10 +419,10 @@ async fn shells_are_helped_to_complete() {
         ("zsh", "#compdef punie-runner"),
         ("fish", "--command punie-runner"),
     ] {
-        let script = user.types(&["completions", shell]).await.done().out;
+        let script = user.run_cli(&["completions", shell]).await.done().out;
         assert_contains!(script, words, "PUNIE_COMPLETE"; "{shell}");
     }
-    user.types(&["completions", "nosh"])
+    user.run_cli(&["completions", "nosh"])
         .await
         .refused(2, "possible values");
 }
@@ -471,8 +480,8 @@ async fn a_call_is_stopped_with_all_it_started() {
 async fn a_command_with_a_list_lists_without_another_word() {
     let user = CliUser::new();
     for command in ["audit", "trash", "secrets"] {
-        let alone = user.types(&[command]).await.done();
-        let listed = user.types(&[command, "list"]).await.done();
+        let alone = user.run_cli(&[command]).await.done();
+        let listed = user.run_cli(&[command, "list"]).await.done();
         assert_eq!(alone.out, listed.out, "{command}");
     }
 }
@@ -480,14 +489,14 @@ async fn a_command_with_a_list_lists_without_another_word() {
 #[tokio::test]
 async fn an_example_of_a_tool_fits_the_terminal_and_can_be_typed() {
     let user = CliUser::new();
-    let shown = user.types(&["tools", "Bash"]).await.done().out;
+    let shown = user.run_cli(&["tools", "Bash"]).await.done().out;
     let (_, examples) = shown.split_once("Examples:\n").expect("examples");
     assert!(examples.lines().all(|line| line.len() <= 80), "{examples}");
     assert_contains!(
         examples,
         "  punie-runner call Bash command='cargo test --workspace' timeout=300000 \\\n    description="
     );
-    let shown = user.types(&["tools", "MultiEdit"]).await.done().out;
+    let shown = user.run_cli(&["tools", "MultiEdit"]).await.done().out;
     let (_, examples) = shown.split_once("Examples:\n").expect("examples");
     assert!(examples.lines().all(|line| line.len() <= 80), "{examples}");
     let words = examples.replacen("  punie-runner call MultiEdit ", "printf '%s;' ", 1);
@@ -498,7 +507,7 @@ async fn an_example_of_a_tool_fits_the_terminal_and_can_be_typed() {
     let edits: serde_json::Value =
         serde_json::from_str(edits.trim_end_matches(';')).expect("still JSON");
     assert_eq!(edits[1]["new_string"], "n + 2", "{typed}");
-    let shown = user.types(&["tools", "OpenApp"]).await.done().out;
+    let shown = user.run_cli(&["tools", "OpenApp"]).await.done().out;
     assert_contains!(shown, "Not offered here: apps = false under [sandbox].");
 }
 
@@ -523,10 +532,10 @@ async fn an_error_of_the_command_line_is_wrapped_at_words() {
 async fn a_wrong_value_is_answered_with_the_one_that_was_meant() {
     let user = CliUser::new();
     user.write("home/config.toml", "[policy]\nask = [\"write\"]\n");
-    user.types(&["call", "Glob", "pattern=*"])
+    user.run_cli(&["call", "Glob", "pattern=*"])
         .await
         .refused(78, "Did you mean \"writes\"?");
-    user.types(&["--backend-url", "localhost:3210", "send", "Glob"])
+    user.run_cli(&["--backend-url", "localhost:3210", "send", "Glob"])
         .await
         .refused(78, "for this machine http:// is right");
 }

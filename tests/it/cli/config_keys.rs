@@ -15,7 +15,7 @@ async fn a_value_is_set_in_the_file_and_all_other_lines_stay() {
     let user = CliUser::new();
     user.write("home/config.toml", "# mine\n[limits]\nreads = 4 # few\n");
     let set = user
-        .types(&["config", "set", "limits.reads", "6"])
+        .run_cli(&["config", "set", "limits.reads", "6"])
         .await
         .done();
     assert_contains!(set.out, "Set limits.reads = 6", "takes effect at once");
@@ -25,17 +25,17 @@ async fn a_value_is_set_in_the_file_and_all_other_lines_stay() {
     );
     let url = "http://127.0.0.1:7";
     let set = user
-        .types(&["config", "set", "backend.url", url])
+        .run_cli(&["config", "set", "backend.url", url])
         .await
         .done();
     assert_contains!(set.out, "when the runner is restarted");
-    let got = user.types(&["config", "get", "backend.url"]).await.done();
+    let got = user.run_cli(&["config", "get", "backend.url"]).await.done();
     assert_eq!(got.out, format!("\"{url}\"\n"));
-    user.types(&["config", "set", "policy.ask", "[\"writes\"]"])
+    user.run_cli(&["config", "set", "policy.ask", "[\"writes\"]"])
         .await
         .done();
     let json = user
-        .types(&["--json", "config", "get", "policy.ask"])
+        .run_cli(&["--json", "config", "get", "policy.ask"])
         .await
         .done()
         .json();
@@ -74,7 +74,7 @@ async fn a_linked_file_is_changed_where_it_is_and_keeps_its_mode() {
     std::fs::create_dir(user.path("home")).expect("made");
     let link = user.path("home/config.toml");
     std::os::unix::fs::symlink(&target, &link).expect("linked");
-    user.types(&["config", "set", "limits.reads", "6"])
+    user.run_cli(&["config", "set", "limits.reads", "6"])
         .await
         .done();
     assert_eq!(user.read("dotfiles/punie.toml"), "[limits]\nreads = 6\n");
@@ -88,15 +88,17 @@ async fn a_wrong_value_or_key_changes_nothing() {
     let user = CliUser::new();
     let before = "[limits]\nreads = 4\n";
     user.write("home/config.toml", before);
-    let wrong = user.types(&["config", "set", "limits.reads", "900"]).await;
+    let wrong = user
+        .run_cli(&["config", "set", "limits.reads", "900"])
+        .await;
     wrong.refused(
         78,
         "limits.reads must be a whole number between 1 and 64, not 900",
     );
-    let unknown = user.types(&["config", "set", "limits.read", "5"]).await;
+    let unknown = user.run_cli(&["config", "set", "limits.read", "5"]).await;
     unknown.refused(2, "Did you mean limits.reads?");
     let smuggled = user
-        .types(&["config", "set", "limits.reads", "5\ntotal = 7"])
+        .run_cli(&["config", "set", "limits.reads", "5\ntotal = 7"])
         .await;
     smuggled.refused(78, "limits.reads must be");
     assert_eq!(user.read("home/config.toml"), before);
@@ -107,7 +109,7 @@ async fn a_key_is_explained_also_while_the_file_is_wrong() {
     let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads = 900\n");
     let said = user
-        .types(&["config", "explain", "limits.reads"])
+        .run_cli(&["config", "explain", "limits.reads"])
         .await
         .done();
     assert_contains!(
@@ -118,10 +120,10 @@ async fn a_key_is_explained_also_while_the_file_is_wrong() {
         "Takes effect  at once"
     );
     assert_contains!(said.err, "was not read", "config.toml:2");
-    let path = user.types(&["config", "path"]).await.done();
+    let path = user.run_cli(&["config", "path"]).await.done();
     assert_eq!(path.out.trim(), user.text("home/config.toml"));
     // `config set` accepts a value that repairs the file.
-    user.types(&["config", "set", "limits.reads", "9"])
+    user.run_cli(&["config", "set", "limits.reads", "9"])
         .await
         .done();
     assert_eq!(user.read("home/config.toml"), "[limits]\nreads = 9\n");
@@ -133,7 +135,7 @@ async fn a_password_in_a_set_value_is_not_printed() {
     for flags in [&[][..], &["--json"]] {
         let proxy = "http://me:hunter2@127.0.0.1:1";
         let set = [flags, &["config", "set", "backend.proxy", proxy]].concat();
-        let set = user.types(&set).await.done();
+        let set = user.run_cli(&set).await.done();
         assert_contains!(set.out, "http://127.0.0.1:1");
         assert!(!set.out.contains("hunter2") && !set.err.contains("hunter2"));
     }
@@ -144,7 +146,7 @@ async fn a_password_in_a_set_value_is_not_printed() {
 async fn a_file_that_is_not_toml_is_named_with_its_fault() {
     let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads =\n");
-    let set = user.types(&["config", "set", "limits.reads", "5"]).await;
+    let set = user.run_cli(&["config", "set", "limits.reads", "5"]).await;
     set.refused(78, "config.toml:2: this is not TOML");
     assert_eq!(user.read("home/config.toml"), "[limits]\nreads =\n");
 }
@@ -176,7 +178,7 @@ async fn an_edit_is_not_taken_over_once_the_file_has_changed() {
     run_editor(&user, "sed -i s/4/900/")
         .await
         .refused(78, "The edited text has faults");
-    user.types(&["config", "set", "limits.total", "9"])
+    user.run_cli(&["config", "set", "limits.total", "9"])
         .await
         .done();
     let changed = "[limits]\ntotal = 9\nreads = 4\n";

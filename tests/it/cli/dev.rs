@@ -46,7 +46,7 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
         "Bash",
         r#"{"command":"echo from $PWD"}"#,
     ];
-    let said = user.types(&args).await.done();
+    let said = user.run_cli(&args).await.done();
     assert_contains!(said.out, &format!("from {}", user.text("work")));
     std::fs::write(user.path("work/old.txt"), b"caf\xe9, gar\xe7on\n").expect("a file");
     let said = user
@@ -79,7 +79,7 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
         .await
         .refused(1, "");
 
-    user.types(&["dev"])
+    user.run_cli(&["dev"])
         .await
         .refused(75, "another runner already works with this home");
     user.run_as_caller(ready, &["--workspace", ".", "--once"])
@@ -87,7 +87,7 @@ async fn dev_answers_requests_of_other_processes_until_it_is_stopped() {
         .refused(75, "another runner");
     assert_eq!(dev.stopped().await, (0, String::new()));
     assert!(
-        !user.types(&["status", "--json"]).await.ended(3).json()["running"]
+        !user.run_cli(&["status", "--json"]).await.ended(3).json()["running"]
             .as_bool()
             .expect("a boolean")
     );
@@ -141,7 +141,7 @@ async fn the_token_of_dev_for_agents_asks_and_the_one_of_its_home_approves() {
         assert_eq!(user.read(&file), dev.ready[format!("{name}Token")]);
     }
     let ask = ["send", "Glob", r#"{"pattern":"*"}"#];
-    user.types(&ask).await.done();
+    user.run_cli(&ask).await.done();
     user.run_as_caller(&dev.ready, &ask).await.refused(1, "");
     dev.stopped().await;
 }
@@ -152,9 +152,9 @@ async fn the_pairing_code_of_dev_is_for_one_device_beside_its_own() {
     let dev = host.serves(&["dev", "--json"]).await;
     let word = |key: &str| dev.ready[key].as_str().expect("a text");
     let pair = ["--backend-url", word("url"), "pair", word("pairingCode")];
-    CliUser::new().types(&pair).await.done();
+    CliUser::new().run_cli(&pair).await.done();
     CliUser::new()
-        .types(&pair)
+        .run_cli(&pair)
         .await
         .refused(77, "was used or has ended");
     dev.stopped().await;
@@ -178,7 +178,7 @@ fn remaining_files(user: &CliUser) -> Vec<String> {
 #[tokio::test]
 async fn the_demonstration_shows_every_domain_and_leaves_nothing() {
     let user = CliUser::new();
-    let shown = user.types(&["demo"]).await.done();
+    let shown = user.run_cli(&["demo"]).await.done();
     let rows = shown.out.lines().filter(|line| line.starts_with("ok  "));
     assert_eq!(rows.count(), 28, "{}", shown.out);
     assert_lacks!(shown.out, "\nNO ");

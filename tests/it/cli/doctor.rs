@@ -75,7 +75,7 @@ impl DoctorFindings {
 
 async fn run_doctor(user: &CliUser, args: &[&str]) -> DoctorFindings {
     let args = [&["doctor", "--json"], args].concat();
-    DoctorFindings::from_said(&user.types(&args).await)
+    DoctorFindings::from_said(&user.run_cli(&args).await)
 }
 
 /// Starts `dev` in a home that later steps damage, and waits for its self-test.
@@ -83,7 +83,7 @@ async fn start_dev(user: &CliUser) -> RunningCommand {
     user.write("home/config.toml", "[sandbox]\nrequire = \"partial\"\n");
     let dev = user.serves(&["dev", "--json"]).await;
     wait_for_some("the level to be published", async || {
-        let status = user.types(&["status", "--json"]).await.json();
+        let status = user.run_cli(&["status", "--json"]).await.json();
         let level = status["inForce"]["confinement"]["level"]
             .as_str()?
             .to_owned();
@@ -139,7 +139,7 @@ async fn a_healthy_machine_has_no_problem_and_the_list_fits_a_terminal() {
     let passed = found.ids_of("ok").len();
     assert_contains!(shown, &format!("{passed} checks passed."));
     assert_contains!(shown, "  journal           The journal is sound");
-    let short = user.types(&["doctor"]).await.ended(0).out;
+    let short = user.run_cli(&["doctor"]).await.ended(0).out;
     assert_ends_with!(short, &format!("{passed} checks passed (-v lists them).\n"));
     dev.stopped().await;
 }
@@ -150,7 +150,7 @@ async fn a_home_that_is_missing_is_named_and_not_created() {
     let found = run_doctor(&user, &[]).await;
     assert_contains!(found.text("home"), "There is no home at"; "{:?}", found.all);
     let fixed = user
-        .types(&["doctor", "--fix", "--json"])
+        .run_cli(&["doctor", "--fix", "--json"])
         .await
         .ended(1)
         .json();
@@ -164,7 +164,7 @@ async fn a_home_without_its_state_is_described_and_not_half_measured() {
     let user = CliUser::new();
     user.write("home/config.toml", "");
     user.write("home/state", "no folder");
-    let said = user.types(&["doctor", "--fix", "--json"]).await.ended(1);
+    let said = user.run_cli(&["doctor", "--fix", "--json"]).await.ended(1);
     let found = DoctorFindings::from_said(&said);
     let access = &found.all["home-access"];
     assert_eq!(access["level"], "problem");
@@ -417,7 +417,7 @@ async fn find_after_a_crash_and_in_the_journal(user: &CliUser, found: &mut BTree
     dev.stopped().await;
     let repaired = run_doctor(user, &[]).await;
     repaired.assert_found("problem", &["journal-repair"], found);
-    user.types(&["ack"]).await.ended(0);
+    user.run_cli(&["ack"]).await.ended(0);
     let acknowledged = run_doctor(user, &[]).await;
     assert_eq!(acknowledged.all["journal-repair"]["level"], "note");
     assert_eq!(repaired.all["journal"]["level"], "ok");
@@ -593,7 +593,7 @@ async fn fix_mends_what_is_safe_and_leaves_the_owner_s_files() {
     for id in ids {
         assert_ne!(before.all[id]["level"], "ok", "{id}");
     }
-    let said = user.types(&["doctor", "--fix", "--json"]).await;
+    let said = user.run_cli(&["doctor", "--fix", "--json"]).await;
     let report = said.json();
     let fixed = report["fixed"].as_array().expect("a list");
     assert_eq!(
@@ -612,6 +612,6 @@ async fn fix_mends_what_is_safe_and_leaves_the_owner_s_files() {
     ] {
         assert_eq!(user.read(file), text);
     }
-    let again = user.types(&["doctor", "--fix", "--json"]).await.json();
+    let again = user.run_cli(&["doctor", "--fix", "--json"]).await.json();
     assert_eq!(again["fixed"], json!([]), "nothing is left to do");
 }

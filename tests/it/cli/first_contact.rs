@@ -46,7 +46,7 @@ async fn a_paired_device_is_offered_the_service() {
         "--uses",
         "3",
     ];
-    let renewed = host.types(&renew).await.done();
+    let renewed = host.run_cli(&renew).await.done();
     let pairing = format!("2\n{url}\n{}\n", renewed.out.trim());
 
     let user = CliUser::new();
@@ -115,7 +115,9 @@ async fn a_pairing_names_the_next_step_and_a_missing_one_too() {
     let code = &backend.ready["pairingCode"];
     let url = url.as_str().expect("a text");
     let place = ["--backend-url", url, "--workspace", "."];
-    let unpaired = user.types(&[&place[..], &["run", "--once"]].concat()).await;
+    let unpaired = user
+        .run_cli(&[&place[..], &["run", "--once"]].concat())
+        .await;
     let advice = format!(
         "punie-runner: This device is not paired with {url}. Get a code there, then run: punie-runner --backend-url \
          {url} pair CODE\n"
@@ -128,12 +130,12 @@ async fn a_pairing_names_the_next_step_and_a_missing_one_too() {
     );
     let code = code.as_str().expect("a text");
     let paired = user
-        .types(&[&place[..], &["pair", code]].concat())
+        .run_cli(&[&place[..], &["pair", code]].concat())
         .await
         .done();
     assert_contains!(paired.out, "is paired (", "Next: punie-runner");
     let again = user
-        .types(&[&place[..], &["pair", "WRONG-CODE"]].concat())
+        .run_cli(&[&place[..], &["pair", "WRONG-CODE"]].concat())
         .await
         .done();
     assert_contains!(again.out, "was already paired: the code was not needed");
@@ -143,14 +145,14 @@ async fn a_pairing_names_the_next_step_and_a_missing_one_too() {
 async fn init_takes_the_folder_it_stands_in_and_replaces_a_broken_file() {
     let user = CliUser::new();
     user.write("home/config.toml", "[limits]\nreads = 0\n");
-    let said = user.types(&["init", "--force"]).await.done();
+    let said = user.run_cli(&["init", "--force"]).await.done();
     assert_contains!(said.err, "config.toml.old");
     assert_eq!(user.read("home/config.toml.old"), "[limits]\nreads = 0\n");
     let folder = format!("\npaths = [\"{}\"]\n", user.text("work"));
     assert_contains!(user.read("home/config.toml"), &folder; "{said:?}");
     assert_contains!(said.out, "Next: punie-runner --backend-url URL pair CODE");
     let url = ["--backend-url", "https://a.convex.cloud", "init", "--force"];
-    let said = user.types(&url).await.done();
+    let said = user.run_cli(&url).await.done();
     assert_contains!(said.out, "Next: punie-runner pair CODE");
 }
 
@@ -203,10 +205,10 @@ async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
     let user = CliUser::new();
     let repository = user.make_worktree();
     let allow = format!("policy allow --folder {repository}");
-    let said = user.types(&["init", "--force"]).await.done();
+    let said = user.run_cli(&["init", "--force"]).await.done();
     assert_contains!(said.err, &allow);
     let dev = user.serves(&["dev", "--json"]).await;
-    let status = user.types(&["status", "--json"]).await.json();
+    let status = user.run_cli(&["status", "--json"]).await.json();
     let attention = status["attention"].as_array().expect("a list");
     let item = attention
         .iter()
@@ -216,7 +218,7 @@ async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
         command.is_some_and(|command| command.contains(&allow)),
         "{status}"
     );
-    let found = user.types(&["doctor", "--json"]).await.json();
+    let found = user.run_cli(&["doctor", "--json"]).await.json();
     let checks = found["checks"].as_array().expect("a list");
     let check = checks.iter().find(|check| check["id"] == "repositories");
     let mend = check.and_then(|check| check["mend"].as_str());
@@ -231,17 +233,17 @@ async fn a_worktree_as_workspace_brings_one_question_about_its_repository() {
         assert_contains!(rules, &rule);
         let name = rules.lines().find_map(|line| line.strip_prefix("name = "));
         let name = name.expect("a name").trim_matches('"');
-        let said = user.types(&["call", "GitStatus", "{}"]).await;
+        let said = user.run_cli(&["call", "GitStatus", "{}"]).await;
         assert_eq!(said.code, code_of_call, "{said:?}");
         // After either answer, `init` does not ask again.
-        let said = user.types(&["init", "--force"]).await.done();
+        let said = user.run_cli(&["init", "--force"]).await.done();
         assert_lacks!(said.err, "policy allow");
         let allow = ["policy", "allow", "--folder", &repository, "--name", "more"];
-        let said = user.types(&allow).await.done();
+        let said = user.run_cli(&allow).await.done();
         let told = format!("the rule {name} denies it");
         assert_eq!(said.out.contains(&told), decision == "deny", "{said:?}");
         for name in [name, "more"] {
-            user.types(&["policy", "revoke", name]).await.done();
+            user.run_cli(&["policy", "revoke", name]).await.done();
         }
     }
 }
@@ -276,7 +278,7 @@ async fn the_user_s_own_folder_gives_the_folders_below_it() {
 /// Makes another runner's home, as `backend` does, with a secret in it.
 async fn make_other_home(user: &CliUser, folder: &str) -> String {
     let home = user.text(folder);
-    user.types(&["--home", &home, "status"]).await;
+    user.run_cli(&["--home", &home, "status"]).await;
     user.write(&format!("{folder}/tokens/127.0.0.1_1/admin"), "the-key");
     home
 }
@@ -291,7 +293,7 @@ async fn the_home_of_another_runner_is_no_workspace() {
     let said = super::run_with_input(command, "").await;
     assert!(!said.out.contains("the-key") && said.code == 1, "{said:?}");
     for folder in [home.clone(), format!("{home}/tokens")] {
-        user.types(&["--workspace", &folder, "call", "Read", &key])
+        user.run_cli(&["--workspace", &folder, "call", "Read", &key])
             .await
             .refused(78, "a home of punie-runner");
     }
@@ -312,7 +314,7 @@ async fn the_home_of_another_runner_in_a_workspace_is_hidden() {
         (vec!["list_files", &list], 0),
         (vec!["Bash", "--", "cat sub/be/tokens/*/a* || true"], 0),
     } {
-        let said = user.types(&[&["call"], &args[..]].concat()).await;
+        let said = user.run_cli(&[&["call"], &args[..]].concat()).await;
         let is_shown = said.out.contains("the-key") || code == 0 && said.out.contains("admin");
         assert!(!is_shown && said.code == code, "{args:?}: {said:?}");
     }

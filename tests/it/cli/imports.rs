@@ -24,7 +24,7 @@ impl CliUser {
 
     /// Imports, and returns the result lines by id.
     async fn import_and_list(&self, args: &[&str]) -> BTreeMap<String, Value> {
-        json_lines(&self.types(&[args, &["--json"]].concat()).await)
+        json_lines(&self.run_cli(&[args, &["--json"]].concat()).await)
     }
 
     /// Runs git with an author, as commits need one.
@@ -83,7 +83,7 @@ fn read_tree(folder: &Path) -> BTreeMap<String, (u32, String)> {
 }
 
 #[tokio::test]
-async fn w70_a_folder_is_imported_with_modes_and_links_and_twice_is_the_same() {
+async fn a_folder_is_imported_with_modes_and_links_and_twice_is_the_same() {
     let user = CliUser::new();
     user.write_skill("from/pdf", "pdf");
     make_program(
@@ -117,9 +117,9 @@ async fn w70_a_folder_is_imported_with_modes_and_links_and_twice_is_the_same() {
         [("mail", "unchanged"), ("pdf", "unchanged")]
     );
     assert_eq!(read_tree(&user.path("home/skills")), home);
-    let list = user.types(&["skills"]).await.done().out;
+    let list = user.run_cli(&["skills"]).await.done().out;
     assert_contains!(list, "FROM", "~/from");
-    let shown = user.types(&["skills", "--json"]).await.done().out;
+    let shown = user.run_cli(&["skills", "--json"]).await.done().out;
     assert_contains!(shown, &format!(r#""from":"{from}""#));
 }
 
@@ -177,7 +177,7 @@ async fn an_update_replaces_what_changed_and_keeps_what_the_owner_changed() {
 #[tokio::test]
 async fn the_folders_of_other_programs_are_the_default_and_the_first_comes_first() {
     let user = CliUser::new();
-    user.types(&["skills", "import"])
+    user.run_cli(&["skills", "import"])
         .await
         .refused(2, ".agents/skills");
     user.write_skill(".agents/skills/shared", "shared");
@@ -190,7 +190,7 @@ async fn the_folders_of_other_programs_are_the_default_and_the_first_comes_first
         user.path(".claude/skills/shared"),
     )
     .expect("a link");
-    let said = user.types(&["skills", "import"]).await.done();
+    let said = user.run_cli(&["skills", "import"]).await.done();
     assert_contains!(said.out, "left out  ~/.claude/skills/both");
     assert_contains!(said.out, "4 skills: 3 imported, 1 left out.");
     assert!(!user.path("home/skills/both/other.txt").exists());
@@ -202,7 +202,11 @@ async fn the_folders_of_other_programs_are_the_default_and_the_first_comes_first
     user.write(".claude/agents/README.md", "No agent.");
     let agents = user.import_and_list(&["agents", "import"]).await;
     assert_eq!(import_results(&agents), [("reviewer", "imported")]);
-    let shown = user.types(&["agents", "show", "reviewer"]).await.done().out;
+    let shown = user
+        .run_cli(&["agents", "show", "reviewer"])
+        .await
+        .done()
+        .out;
     assert_eq!(shown.trim(), "You review.");
 }
 
@@ -226,7 +230,7 @@ async fn bad_skills_are_refused_by_name_and_stop_no_other() {
         .expect("mkfifo");
     assert!(made.success());
     let said = user
-        .types(&["--json", "skills", "import", &user.text("from")])
+        .run_cli(&["--json", "skills", "import", &user.text("from")])
         .await
         .ended(1);
     let all = json_lines(&said);
@@ -245,7 +249,7 @@ async fn bad_skills_are_refused_by_name_and_stop_no_other() {
     }
     assert_eq!(all.len(), 7, "{all:?}");
     let own = user.text("home/skills");
-    let said = user.types(&["skills", "import", &own]).await.ended(1);
+    let said = user.run_cli(&["skills", "import", &own]).await.ended(1);
     assert_contains!(said.out, "in the home already");
     assert_eq!(
         fs::read_dir(user.path("home/skills"))
@@ -320,7 +324,7 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
         let all = [&good[..], &[entry]].concat();
         fs::write(user.path("bad.tar"), tar_archive(&all)).expect("written");
         let refused = user
-            .types(&["--json", "skills", "import", &user.text("bad.tar")])
+            .run_cli(&["--json", "skills", "import", &user.text("bad.tar")])
             .await
             .ended(1);
         assert_contains!(refused.out, words; "{entry:?}");
@@ -329,14 +333,14 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
     // A symlink that leads out of the archive, and a file behind it.
     let through = [(b'2', "out", "/tmp"), (b'0', "out/punie-x", "x"), good[1]];
     fs::write(user.path("bad.tar"), tar_archive(&through)).expect("written");
-    user.types(&["--json", "skills", "import", &user.text("bad.tar")])
+    user.run_cli(&["--json", "skills", "import", &user.text("bad.tar")])
         .await
         .ended(1);
     assert!(!Path::new("/tmp/punie-x").exists());
     let leak = [good[1], (b'2', "top/packed/leak", "../../../secret")];
     fs::write(user.path("leak.tar"), tar_archive(&leak)).expect("written");
     let refused = user
-        .types(&["--json", "skills", "import", &user.text("leak.tar")])
+        .run_cli(&["--json", "skills", "import", &user.text("leak.tar")])
         .await
         .ended(1);
     assert_contains!(refused.out, "outside of its folder");
@@ -361,7 +365,7 @@ async fn archives_are_unpacked_or_refused_as_a_whole() {
     let evil: Vec<u8> = replace_bytes(&bytes, b"zipped/run", b"../../evil");
     fs::write(user.path("bad.zip"), evil).expect("written");
     let refused = user
-        .types(&["--json", "skills", "import", &user.text("bad.zip")])
+        .run_cli(&["--json", "skills", "import", &user.text("bad.zip")])
         .await
         .ended(1);
     assert_contains!(refused.out, "a name that leads out");
@@ -415,7 +419,7 @@ async fn a_repository_is_cloned_without_its_programs_and_updated() {
     assert!(user.path("home/skills/cloned/more.txt").exists());
     assert!(!user.path("home/state/imports").exists());
     let refused = user
-        .types(&["skills", "import", &format!("{url}-not")])
+        .run_cli(&["skills", "import", &format!("{url}-not")])
         .await
         .ended(1);
     assert_contains!(refused.out, "git cannot clone it");
@@ -460,8 +464,8 @@ async fn a_kill_at_every_step_leaves_the_old_or_the_new_state() {
                 let now = of(&read_tree(&user.path("home/skills")));
                 assert!(now == of(&before) || now == of(&after), "{point}: {now:?}");
             }
-            user.types(&["skills"]).await.done();
-            let again = user.types(&args).await.done();
+            user.run_cli(&["skills"]).await.done();
+            let again = user.run_cli(&args).await.done();
             assert_lacks!(again.out, "kept"; "{point}");
             let now = read_tree(&user.path("home/skills"));
             let names: Vec<&String> = now.keys().collect();
@@ -489,14 +493,14 @@ async fn a_full_disk_leaves_the_home_as_it_was() {
     user.write("from/a/big.bin", &"x".repeat(100_000));
     user.write_skill("from/b", "b");
     disk.fill();
-    let full = user.types(&["skills", "import", &from]).await;
+    let full = user.run_cli(&["skills", "import", &from]).await;
     assert_ne!(full.code, 0, "{full:?}");
     assert!(format!("{full:?}").contains("No space left"), "{full:?}");
     assert_eq!(
         fs::read_to_string(user.path("home/skills/a/SKILL.md")).expect("there"),
         before["a/SKILL.md"].1
     );
-    assert_contains!(user.types(&["skills"]).await.done().out, "\na "; "it is still listed");
+    assert_contains!(user.run_cli(&["skills"]).await.done().out, "\na "; "it is still listed");
     disk.empty();
     let lines = user.import_and_list(&["skills", "import", &from]).await;
     assert_eq!(

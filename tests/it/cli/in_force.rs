@@ -8,7 +8,7 @@ use crate::harness::wait::wait_for_some;
 /// Waits until the status is as wanted, and returns it.
 async fn status_when(user: &CliUser, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let look = async || {
-        let status = user.types(&["status", "--json"]).await.json();
+        let status = user.run_cli(&["status", "--json"]).await.json();
         wanted(&status).then_some(status)
     };
     wait_for_some(what, look).await
@@ -45,7 +45,7 @@ async fn status_shows_the_backend_and_the_workspace_of_dev_without_being_told() 
     let user = CliUser::new();
     user.write("home/config.toml", &config_text(""));
     let dev = start_dev(&user).await;
-    let said = user.types(&["status", "--json"]).await.ended(0);
+    let said = user.run_cli(&["status", "--json"]).await.ended(0);
     let status = said.json();
     assert_eq!(status["verdict"], "healthy", "{status}");
     assert_eq!(
@@ -60,7 +60,7 @@ async fn status_shows_the_backend_and_the_workspace_of_dev_without_being_told() 
         .find(|setting| setting["key"] == "backend.url");
     assert_eq!(url.expect("set")["origin"], "--backend-url");
 
-    let shown = user.types(&["status"]).await.ended(0).out;
+    let shown = user.run_cli(&["status"]).await.ended(0).out;
     let mut lines = shown.lines();
     let first = lines.next().expect("a line");
     assert!(
@@ -79,11 +79,11 @@ async fn status_shows_the_backend_and_the_workspace_of_dev_without_being_told() 
         shown,
         "  Now          0 waiting, 0 running, 0 undelivered\n"
     );
-    let more = user.types(&["status", "-v"]).await.ended(0).out;
+    let more = user.run_cli(&["status", "-v"]).await.ended(0).out;
     assert_starts_with!(more, &shown[..20]);
     assert_contains!(more, "  Setting      sandbox.require = \"partial\" (");
     dev.stopped().await;
-    let ended = user.types(&["status", "--json"]).await.ended(3).json();
+    let ended = user.run_cli(&["status", "--json"]).await.ended(3).json();
     assert_fields!(ended, {
         "verdict": "not_running",
         "inForce": null,
@@ -110,7 +110,7 @@ async fn a_setting_that_needs_a_restart_is_named_with_both_values() {
         ]
     );
     assert_eq!(status["verdict"], "attention");
-    let shown = user.types(&["status"]).await.ended(1).out;
+    let shown = user.run_cli(&["status"]).await.ended(1).out;
     assert!(
         shown
             .lines()
@@ -146,7 +146,7 @@ async fn a_wrong_file_leaves_the_old_settings_in_force_and_is_told() {
         "/inForce/ask": ["executes"],
         "verdict": "attention",
     });
-    let policy = user.types(&["policy"]).await.ended(0).out;
+    let policy = user.run_cli(&["policy"]).await.ended(0).out;
     assert_contains!(
         policy,
         "In force  in the running runner (pid ",
@@ -160,7 +160,7 @@ async fn a_wrong_file_leaves_the_old_settings_in_force_and_is_told() {
     .await;
     assert_eq!(status["inForce"]["ask"], json!(["executes"]));
     dev.stopped().await;
-    let shown = user.types(&["policy"]).await.ended(0).out;
+    let shown = user.run_cli(&["policy"]).await.ended(0).out;
     assert_contains!(shown, "no runner is running");
 }
 
@@ -191,7 +191,7 @@ async fn the_sandbox_and_the_questions_are_in_force_for_the_next_call() {
     })
     .await;
     assert_fields!(status, {"network": "full", "verdict": "healthy"});
-    let shown = user.types(&["status"]).await.ended(0).out;
+    let shown = user.run_cli(&["status"]).await.ended(0).out;
     assert_contains!(shown, "; internet open\n");
 
     user.write(
@@ -239,7 +239,7 @@ async fn limits_and_the_level_of_the_log_are_applied_while_it_runs() {
         .run_as_caller(&dev.ready, &["send", "--wait", "1", "Bash", &args])
         .await;
     assert_eq!(waits.code, 124, "{waits:?}");
-    let status = user.types(&["status", "--json"]).await.ended(1).json();
+    let status = user.run_cli(&["status", "--json"]).await.ended(1).json();
     assert_eq!(status["degraded"], json!(["disk"]));
     user.write(
         "home/config.toml",
@@ -287,8 +287,8 @@ async fn a_paused_runner_and_one_without_a_terminal_for_watch() {
     let user = CliUser::new();
     user.write("home/config.toml", &config_text(""));
     let dev = start_dev(&user).await;
-    user.types(&["pause", "--reason", "lunch"]).await.done();
-    let shown = user.types(&["status"]).await.ended(1).out;
+    user.run_cli(&["pause", "--reason", "lunch"]).await.done();
+    let shown = user.run_cli(&["status"]).await.ended(1).out;
     assert_contains!(
         shown,
         "  Attention    Paused for ",
@@ -301,7 +301,7 @@ async fn a_paused_runner_and_one_without_a_terminal_for_watch() {
         .expect("readable");
     assert!(second.is_some_and(|line| line.contains("\"degraded\":[\"paused\"]")));
     drop(watch);
-    user.types(&["status", "--watch"])
+    user.run_cli(&["status", "--watch"])
         .await
         .refused(2, "--watch needs a terminal");
     dev.stopped().await;

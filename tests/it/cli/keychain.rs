@@ -71,7 +71,7 @@ impl KeychainSession {
         self.address.strip_prefix("unix:path=")?.split(',').next()
     }
 
-    async fn types(&self, user: &CliUser, args: &[&str]) -> CommandOutput {
+    async fn run_cli(&self, user: &CliUser, args: &[&str]) -> CommandOutput {
         let mut command = user.command(args);
         command.env("DBUS_SESSION_BUS_ADDRESS", &self.address);
         run_with_input(command, "").await
@@ -96,7 +96,7 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         .done();
     let key = user.read("home/keys/secrets.key");
     assert_eq!(
-        user.types(&["secrets", "key", "--json"])
+        user.run_cli(&["secrets", "key", "--json"])
             .await
             .done()
             .json()["place"],
@@ -104,7 +104,7 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
     );
 
     let moved = desktop
-        .types(&user, &["secrets", "key", "--to", "keychain", "--json"])
+        .run_cli(&user, &["secrets", "key", "--to", "keychain", "--json"])
         .await
         .done()
         .json();
@@ -116,10 +116,14 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
         .strip_prefix("keychain ")
         .expect(&entry)
         .to_owned();
-    let text = desktop.types(&user, &["secrets", "list"]).await.done().out;
+    let text = desktop
+        .run_cli(&user, &["secrets", "list"])
+        .await
+        .done()
+        .out;
     assert_contains!(text, "mailer");
     let status = desktop
-        .types(&user, &["status", "--json"])
+        .run_cli(&user, &["status", "--json"])
         .await
         .ended(3)
         .json();
@@ -127,16 +131,16 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
 
     // Without the session the keychain cannot be reached.
     let sealed = user.read("home/secrets/sealed.json");
-    user.types(&["secrets", "list"])
+    user.run_cli(&["secrets", "list"])
         .await
         .refused(73, "not to be had from the system's keychain");
     user.types_with(&["secrets", "set", "other"], VALUE)
         .await
         .refused(73, "Unlock it");
-    user.types(&["secrets", "key", "--to", "file"])
+    user.run_cli(&["secrets", "key", "--to", "file"])
         .await
         .refused(73, "not to be had");
-    let status = user.types(&["status", "--json"]).await.ended(3).json();
+    let status = user.run_cli(&["status", "--json"]).await.ended(3).json();
     assert_fields!(status, {"secretsKey": "keychain", "degraded": ["secrets"]});
     assert_eq!(user.read("home/secrets/sealed.json"), sealed);
     assert_eq!(user.read("home/keys/secrets.key"), entry);
@@ -148,18 +152,21 @@ async fn the_key_goes_into_the_keychain_and_back_and_without_it_nothing_is_read_
     );
     let args = json!({"command": asks}).to_string();
     let asked = desktop
-        .types(&user, &["call", "Bash", &args, "--json"])
+        .run_cli(&user, &["call", "Bash", &args, "--json"])
         .await;
     assert_lacks!(asked.out, key.trim());
     assert_contains!(asked.out, "\"exitCode\":7");
 
     let back = desktop
-        .types(&user, &["secrets", "key", "--to", "file"])
+        .run_cli(&user, &["secrets", "key", "--to", "file"])
         .await
         .done();
     assert_contains!(back.out, "secrets.key");
     assert_eq!(user.read("home/keys/secrets.key"), key);
-    assert_contains!(user.types(&["secrets", "list"]).await.done().out, "mailer");
+    assert_contains!(
+        user.run_cli(&["secrets", "list"]).await.done().out,
+        "mailer"
+    );
     let mut looks = Command::new("/usr/bin/secret-tool");
     looks.args(["lookup", "service", "punie-runner", "name", &name]);
     let left = looks
@@ -180,10 +187,10 @@ async fn without_a_keychain_the_key_stays_in_its_file() {
         .await
         .done();
     let key = user.read("home/keys/secrets.key");
-    user.types(&["secrets", "key", "--to", "keychain"])
+    user.run_cli(&["secrets", "key", "--to", "keychain"])
         .await
         .refused(73, "not to be had");
     assert_eq!(user.read("home/keys/secrets.key"), key);
-    let said = user.types(&["secrets", "key"]).await.done();
+    let said = user.run_cli(&["secrets", "key"]).await.done();
     assert_contains!(said.out, "The key is in ");
 }

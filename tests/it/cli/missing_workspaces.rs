@@ -32,7 +32,7 @@ impl MissingDiskDevice {
 
     async fn send(&self, tool: &str, arguments: Value) -> CommandOutput {
         let arguments = arguments.to_string();
-        self.user.types(&["send", tool, &arguments]).await
+        self.user.run_cli(&["send", tool, &arguments]).await
     }
 
     async fn bash(&self, line: &str) -> CommandOutput {
@@ -41,11 +41,11 @@ impl MissingDiskDevice {
 
     /// Checks that `status` reports `disk` as missing, or does not.
     async fn expect_missing(&self, is_missing: bool) {
-        let said = self.user.types(&["status", "--json"]).await;
+        let said = self.user.run_cli(&["status", "--json"]).await;
         let status = said.json();
         let missing = status["missingWorkspaces"].get(self.user.text("disk"));
         assert_eq!(missing.is_some(), is_missing, "{status}");
-        let text = self.user.types(&["status"]).await.out;
+        let text = self.user.run_cli(&["status"]).await.out;
         assert_eq!(text.contains("~/disk (missing)"), is_missing, "{text}");
         let attention = format!("The workspace {} is missing", self.user.text("disk"));
         let is_told = status["attention"].to_string().contains(&attention);
@@ -152,15 +152,15 @@ async fn commands_without_a_runner_work_in_the_others_or_name_all_that_are_missi
     let device = MissingDiskDevice::new();
     device
         .user
-        .types(&["call", "Bash", "--", "true"])
+        .run_cli(&["call", "Bash", "--", "true"])
         .await
         .ended(0);
-    device.user.types(&["tools"]).await.ended(0);
-    let said = device.user.types(&["doctor"]).await;
+    device.user.run_cli(&["tools"]).await.ended(0);
+    let said = device.user.run_cli(&["doctor"]).await;
     assert_contains!(said.out, "disk cannot be used: it is missing");
     device
         .user
-        .types(&["--workspace", ".", "--workspace", "gone", "init", "--force"])
+        .run_cli(&["--workspace", ".", "--workspace", "gone", "init", "--force"])
         .await
         .refused(78, "gone is missing");
     fs::remove_dir(device.user.path("work")).expect("removed");

@@ -142,7 +142,7 @@ impl CliUser {
         self.text("main/.git")
     }
 
-    async fn types(&self, args: &[&str]) -> CommandOutput {
+    async fn run_cli(&self, args: &[&str]) -> CommandOutput {
         run_with_input(self.command(args), "").await
     }
 

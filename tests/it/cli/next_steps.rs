@@ -193,7 +193,10 @@ async fn a_device_that_was_never_paired_is_told_so() {
     let code = backend.ready["pairingCode"].as_str().expect("a text");
     let pair = format!("punie-runner --backend-url {url} pair CODE");
 
-    let status = user.types(&["--backend-url", url, "status"]).await.ended(3);
+    let status = user
+        .run_cli(&["--backend-url", url, "status"])
+        .await
+        .ended(3);
     assert_contains!(
         status.out,
         "this device is not paired with it",
@@ -218,11 +221,11 @@ async fn a_device_that_was_never_paired_is_told_so() {
     assert_lacks!(shown, "Waiting for requests");
 
     let paired = user
-        .types(&["--backend-url", url, "pair", code])
+        .run_cli(&["--backend-url", url, "pair", code])
         .await
         .done();
     assert_contains!(paired.out, "Then run: punie-runner\n");
-    let status = user.types(&["status"]).await.ended(3);
+    let status = user.run_cli(&["status"]).await.ended(3);
     assert_contains!(status.out, "Start it     punie-runner\n");
     assert_lacks!(status.out, "not paired");
 }
@@ -233,7 +236,7 @@ async fn a_port_in_use_is_told_as_that() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("free");
     let port = taken.local_addr().expect("bound").port().to_string();
     for command in ["dev", "backend"] {
-        let refused = user.types(&[command, "--port", &port]).await;
+        let refused = user.run_cli(&[command, "--port", &port]).await;
         let text = format!(
             "punie-runner: port {port} of this machine is already in use. Choose another with --port, or leave it out to take a free one\n"
         );
@@ -247,22 +250,22 @@ async fn a_wrong_configuration_stops_no_caller_of_a_running_runner() {
     let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
     wait_for_some("the settings in force", async || {
-        let status = user.types(&["status", "--json"]).await.json();
+        let status = user.run_cli(&["status", "--json"]).await.json();
         (!status["inForce"].is_null()).then_some(())
     })
     .await;
     user.write("home/config.toml", "[limits]\nreads = 0\n");
-    let answered = user.types(&["send", "Bash", "--", "echo", "heard"]).await;
+    let answered = user.run_cli(&["send", "Bash", "--", "echo", "heard"]).await;
     assert_contains!(answered.done().out, "heard");
-    user.types(&["history"]).await.done();
-    user.types(&["approvals"]).await.done();
-    user.types(&["pause"]).await.done();
+    user.run_cli(&["history"]).await.done();
+    user.run_cli(&["approvals"]).await.done();
+    user.run_cli(&["pause"]).await.done();
     // `call` runs the tool in its own process, so it needs a valid file.
-    user.types(&["call", "Bash", "--", "true"])
+    user.run_cli(&["call", "Bash", "--", "true"])
         .await
         .refused(78, "limits.reads");
     dev.stopped().await;
-    user.types(&["send", "Bash", "--", "true"])
+    user.run_cli(&["send", "Bash", "--", "true"])
         .await
         .refused(78, "limits.reads");
 }

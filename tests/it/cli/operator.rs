@@ -14,7 +14,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         .expect("an address")
         .to_owned();
     let operates = async |args: &[&str]| {
-        host.types(&[&["--backend-url", &url, "operator"], args].concat())
+        host.run_cli(&[&["--backend-url", &url, "operator"], args].concat())
             .await
     };
 
@@ -52,7 +52,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
 
     // Each token permits either asking or approving.
     let code = backend.ready["pairingCode"].as_str().expect("a code");
-    user.types(&["--backend-url", &url, "--workspace", ".", "pair", code])
+    user.run_cli(&["--backend-url", &url, "--workspace", ".", "pair", code])
         .await
         .done();
     let send = ["send", "Glob", r#"{"pattern":"*"}"#, "--wait", "0"];
@@ -75,7 +75,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
     let another = CliUser::new();
     let pair = async |code: &str| {
         another
-            .types(&["--backend-url", &url, "--workspace", ".", "pair", code])
+            .run_cli(&["--backend-url", &url, "--workspace", ".", "pair", code])
             .await
     };
     pair(code)
@@ -87,7 +87,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         .json()["pairingCode"]
         .clone();
     pair(code.as_str().expect("a code")).await.done();
-    let status = another.types(&["status", "--json"]).await.ended(3).json();
+    let status = another.run_cli(&["status", "--json"]).await.ended(3).json();
     let device = status["deviceId"].as_str().expect("an id");
     let shown = operates(&["devices", "list"]).await.done().out;
     assert!(
@@ -99,12 +99,12 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
     let left = left.as_array().expect("a list");
     assert!(left.len() == 1 && left[0]["deviceId"] != device, "{left:?}");
     another
-        .types(&["run", "--once", "--workspace", "."])
+        .run_cli(&["run", "--once", "--workspace", "."])
         .await
         .refused(77, "revoked");
 
     // The commands fail without the admin key and with a wrong one.
-    user.types(&["--backend-url", &url, "operator", "callers", "list"])
+    user.run_cli(&["--backend-url", &url, "operator", "callers", "list"])
         .await
         .refused(77, "no admin key");
     let admin = format!(
@@ -117,7 +117,7 @@ async fn the_operator_mints_lists_and_withdraws_with_the_key_of_the_home() {
         std::os::unix::fs::PermissionsExt::from_mode(0o600),
     )
     .expect("set");
-    user.types(&["--backend-url", &url, "operator", "callers", "list"])
+    user.run_cli(&["--backend-url", &url, "operator", "callers", "list"])
         .await
         .refused(77, "BadAdminKey");
 }

@@ -47,17 +47,17 @@ async fn the_version_names_the_parts_that_were_left_out() {
         format!("+without.{}", left_out.join("."))
     };
     let expected = format!("punie-runner {}{build}\n", env!("CARGO_PKG_VERSION"));
-    let version = CliUser::new().types(&["--version"]).await.done().out;
+    let version = CliUser::new().run_cli(&["--version"]).await.done().out;
     assert_eq!(version, expected);
 }
 
 #[tokio::test]
 async fn a_command_of_a_part_is_there_with_the_part() {
     let user = CliUser::new();
-    let help = user.types(&["--help"]).await.done().out;
+    let help = user.run_cli(&["--help"]).await.done().out;
     for (_, is_built, command, _) in PARTS.iter().filter(|part| !part.2.is_empty()) {
         let is_shown = help.contains(&format!("\n  {command} "));
-        let code = user.types(&[command, "--help"]).await.code;
+        let code = user.run_cli(&[command, "--help"]).await.code;
         assert_eq!((is_shown, code == 0), (*is_built, *is_built), "{command}");
     }
 }
@@ -68,9 +68,9 @@ async fn a_table_of_a_part_that_was_left_out_is_refused_by_the_parts_name() {
         let user = CliUser::new();
         let head = table.lines().next().expect("a line");
         user.write("home/config.toml", &format!("{head}\n"));
-        user.types(&["config", "get"]).await.done();
+        user.run_cli(&["config", "get"]).await.done();
         user.write("home/config.toml", table);
-        let answer = user.types(&["config", "get"]).await;
+        let answer = user.run_cli(&["config", "get"]).await;
         if *is_built {
             answer.done();
         } else {
@@ -82,7 +82,7 @@ async fn a_table_of_a_part_that_was_left_out_is_refused_by_the_parts_name() {
         "home/config.toml",
         "[backend]\nkind = \"websocket\"\nurl = \"wss://example.com\"\n",
     );
-    let answer = user.types(&["config", "get"]).await;
+    let answer = user.run_cli(&["config", "get"]).await;
     if cfg!(feature = "websocket") {
         answer.done();
     } else {
@@ -98,7 +98,7 @@ async fn a_document_is_shown_or_the_reason_why_not() {
                  \0\0\0\0IEND\xae\x42\x60\x82";
     std::fs::write(user.path("work/icon.png"), icon).expect("written");
     let answer = user
-        .types(&["call", "Read", r#"{"file_path":"icon.png"}"#])
+        .run_cli(&["call", "Read", r#"{"file_path":"icon.png"}"#])
         .await;
     if cfg!(feature = "documents") {
         assert_contains!(answer.done().out, "image/png");
@@ -112,7 +112,7 @@ async fn a_document_is_shown_or_the_reason_why_not() {
     let notebook = r#"{"cells":[{"cell_type":"code","source":"x = 1","outputs":[],"metadata":{}}],"metadata":{},"nbformat":4,"nbformat_minor":5}"#;
     user.write("work/one.ipynb", notebook);
     let answer = user
-        .types(&["call", "Read", r#"{"file_path":"one.ipynb"}"#])
+        .run_cli(&["call", "Read", r#"{"file_path":"one.ipynb"}"#])
         .await
         .done();
     let is_text = answer.out.contains("nbformat");

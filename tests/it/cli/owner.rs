@@ -38,36 +38,36 @@ const LINE: [&str; 29] = [
 #[tokio::test]
 async fn the_owner_s_commands_work_without_a_runner_and_without_a_past() {
     let user = CliUser::new();
-    let text = user.types(&["history"]).await.done().out;
+    let text = user.run_cli(&["history"]).await.done().out;
     assert_starts_with!(text, "No matching requests");
-    assert_eq!(user.types(&["history", "--json"]).await.done().out, "");
-    user.types(&["history", "0199"])
+    assert_eq!(user.run_cli(&["history", "--json"]).await.done().out, "");
+    user.run_cli(&["history", "0199"])
         .await
         .refused(1, "knows no request \"0199\"");
-    user.types(&["history", "0199", "--failed"])
+    user.run_cli(&["history", "0199", "--failed"])
         .await
         .refused(2, "--failed");
-    user.types(&["undo"])
+    user.run_cli(&["undo"])
         .await
         .refused(2, "`punie-runner undo @last`");
-    user.types(&["logs"]).await.refused(1, "there is no log");
-    let paused = user.types(&["pause"]).await.done();
+    user.run_cli(&["logs"]).await.refused(1, "there is no log");
+    let paused = user.run_cli(&["pause"]).await.done();
     assert_contains!(paused.out, "the next one starts paused");
-    let text = user.types(&["pause"]).await.done().out;
+    let text = user.run_cli(&["pause"]).await.done().out;
     assert_starts_with!(text, "It was paused already");
-    let status = user.types(&["status", "--json"]).await.ended(3).json();
+    let status = user.run_cli(&["status", "--json"]).await.ended(3).json();
     assert!(
         status["paused"]["sinceMs"].is_i64() && status["degraded"][0] == "paused",
         "{status}"
     );
-    let resumed = user.types(&["resume", "--json"]).await.done().json();
+    let resumed = user.run_cli(&["resume", "--json"]).await.done().json();
     assert_eq!(
         object_keys(&resumed),
         [
             "changed", "inFlight", "paused", "running", "stopped", "waiting"
         ]
     );
-    let text = user.types(&["resume"]).await.done().out;
+    let text = user.run_cli(&["resume"]).await.done().out;
     assert_starts_with!(text, "It was not paused");
 }
 
@@ -88,7 +88,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     let bad = send("Read", r#"{"file_path":"no-such-file"}"#).await;
     let lines = async |args: &[&str]| -> Vec<serde_json::Value> {
         let out = user
-            .types(&[&["history", "--json"], args].concat())
+            .run_cli(&[&["history", "--json"], args].concat())
             .await
             .done()
             .out;
@@ -125,11 +125,11 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         );
     }
     assert!(lines(&["--conversation", "other"]).await.is_empty());
-    let table = user.types(&["history"]).await.done().out;
+    let table = user.run_cli(&["history"]).await.done().out;
     assert_starts_with!(table, "WHEN ");
     assert_contains!(table, "not found");
     assert_lacks!(table, "newest");
-    let cut = user.types(&["history", "--limit", "1"]).await.done().out;
+    let cut = user.run_cli(&["history", "--limit", "1"]).await.done().out;
     let last = cut.lines().last().expect("a line");
     assert_eq!(
         last,
@@ -139,7 +139,7 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     dev.stopped().await;
     // The first characters of an id are its time, so both requests share them.
     let all_but_the_end = &good[..good.len() - 1];
-    let whole = user.types(&["history", all_but_the_end]).await.done().out;
+    let whole = user.run_cli(&["history", all_but_the_end]).await.done().out;
     for words in [
         "Tool          Bash (executes)",
         // A request that arrives while the runner starts may be found in two ways, which this line then adds.
@@ -152,12 +152,16 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
     ] {
         assert_contains!(whole, words);
     }
-    let both = user.types(&["history", &good[..4]]).await;
+    let both = user.run_cli(&["history", &good[..4]]).await;
     both.refused(2, "several ids begin or end with");
-    user.types(&["cancel", &good[..4]])
+    user.run_cli(&["cancel", &good[..4]])
         .await
         .refused(2, "several ids begin or end with");
-    let whole = user.types(&["history", &bad, "--json"]).await.done().json();
+    let whole = user
+        .run_cli(&["history", &bad, "--json"])
+        .await
+        .done()
+        .json();
     assert_eq!(
         object_keys(&whole),
         [
@@ -183,7 +187,11 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         .map(|step| &step["what"])
         .collect();
     assert_eq!(steps, ["accepted", "started", "finished", "delivered"]);
-    let log = user.types(&["logs", "-n", "3", "--json"]).await.done().out;
+    let log = user
+        .run_cli(&["logs", "-n", "3", "--json"])
+        .await
+        .done()
+        .out;
     assert_eq!(log.lines().count(), 3, "{log}");
     assert_starts_with!(log, "{\"line\":\"2");
 }
@@ -199,7 +207,7 @@ async fn what_was_undone_stands_in_the_history() {
         .json();
     let id = sent["requestId"].as_str().expect("an id");
     let before = user
-        .types(&["history", "--tool", "Write", "--json"])
+        .run_cli(&["history", "--tool", "Write", "--json"])
         .await
         .done()
         .json();
@@ -213,12 +221,12 @@ async fn what_was_undone_stands_in_the_history() {
         (&true.into(), false)
     );
     let after = user
-        .types(&["history", "--tool", "Write", "--json"])
+        .run_cli(&["history", "--tool", "Write", "--json"])
         .await
         .done()
         .json();
     assert!(after["undoneAtMs"].is_i64(), "{after}");
-    let life = user.types(&["history", id]).await.done().out;
+    let life = user.run_cli(&["history", id]).await.done().out;
     assert_contains!(life, "undone", "was put back");
     assert_eq!(dev.stopped().await.0, 0);
 }

@@ -26,10 +26,10 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
     let code = ready["pairingCode"].as_str().expect("a text");
 
     let place = ["--backend-url", url, "--workspace", "."];
-    user.types(&[&place[..], &["run", "--once"]].concat())
+    user.run_cli(&[&place[..], &["run", "--once"]].concat())
         .await
         .refused(77, "is not paired with");
-    user.types(&[&place[..], &["pair", "WRONG-CODE"]].concat())
+    user.run_cli(&[&place[..], &["pair", "WRONG-CODE"]].concat())
         .await
         .refused(77, "does not accept this pairing code");
     assert!(
@@ -37,7 +37,7 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
         "a refusal creates no file"
     );
     let paired = user
-        .types(&[&place[..], &["pair", code, "--json"]].concat())
+        .run_cli(&[&place[..], &["pair", code, "--json"]].concat())
         .await
         .done()
         .json();
@@ -46,11 +46,15 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
         ["config", "configWritten", "deviceId", "url"]
     );
     assert_fields!(paired, {"url": url, "configWritten": true});
-    let status = user.types(&["status", "--json"]).await.ended(3).json();
+    let status = user.run_cli(&["status", "--json"]).await.ended(3).json();
     assert_fields!(status, {"deviceId": paired["deviceId"], "/backend/reachable": true});
 
     // From here on no flags are needed, because config.toml has the values.
-    let pass = user.types(&["run", "--once", "--json"]).await.done().json();
+    let pass = user
+        .run_cli(&["run", "--once", "--json"])
+        .await
+        .done()
+        .json();
     assert_eq!(
         object_keys(&pass),
         [
@@ -79,10 +83,10 @@ async fn a_device_is_paired_and_then_runs_by_itself() {
         .done()
         .json();
     assert_eq!(object_keys(&sent), ["requestId", "toolName"]);
-    let pass = user.types(&["--once", "--json"]).await.done().json();
+    let pass = user.run_cli(&["--once", "--json"]).await.done().json();
     assert_fields!(pass, {"polled": 1, "executed": 1, "delivered": 1, "pending": 0, "failed": 0});
     assert_eq!(user.read("work/a"), "b");
-    let text = user.types(&["--once"]).await.done().out;
+    let text = user.run_cli(&["--once"]).await.done().out;
     assert_contains!(text, "0 polled, 0 executed");
 
     let finished = user
@@ -107,7 +111,7 @@ async fn nobody_answers_and_the_request_is_taken_back() {
     let ready = &backend.ready.clone();
     let url = ready["url"].as_str().expect("a text");
     let code = ready["pairingCode"].as_str().expect("a text");
-    user.types(&["--backend-url", url, "--workspace", ".", "pair", code])
+    user.run_cli(&["--backend-url", url, "--workspace", ".", "pair", code])
         .await
         .done();
 
@@ -132,7 +136,7 @@ async fn nobody_answers_and_the_request_is_taken_back() {
         .done()
         .json();
     assert_fields!(said, {"requestId": id, "state": "cancelling"});
-    user.types(&["--once"]).await.done();
+    user.run_cli(&["--once"]).await.done();
     assert!(
         !user.path("work/x").exists(),
         "a cancelled request does not run"
@@ -165,7 +169,7 @@ async fn nobody_answers_and_the_request_is_taken_back() {
     user.run_as_caller(ready, &["send", "Read", "{}", "--wait", "1"])
         .await
         .refused(69, "cannot be reached");
-    user.types(&["--once"])
+    user.run_cli(&["--once"])
         .await
         .refused(69, "cannot be reached");
 }
@@ -173,23 +177,23 @@ async fn nobody_answers_and_the_request_is_taken_back() {
 #[tokio::test]
 async fn without_a_backend_or_a_workspace_there_is_advice() {
     let user = CliUser::new();
-    user.types(&["run"])
+    user.run_cli(&["run"])
         .await
         .refused(78, "no workspace is set");
-    user.types(&[]).await.refused(78, "no workspace is set");
-    user.types(&["--workspace", ".", "run"])
+    user.run_cli(&[]).await.refused(78, "no workspace is set");
+    user.run_cli(&["--workspace", ".", "run"])
         .await
         .refused(78, "no backend is set: give --backend-url");
-    user.types(&["send", "Read"])
+    user.run_cli(&["send", "Read"])
         .await
         .refused(78, "punie-runner dev");
-    user.types(&["pair", "CODE"])
+    user.run_cli(&["pair", "CODE"])
         .await
         .refused(78, "no backend is set");
-    user.types(&["--backend-url", "http://127.0.0.1:9", "send", "Read"])
+    user.run_cli(&["--backend-url", "http://127.0.0.1:9", "send", "Read"])
         .await
         .refused(77, "no caller token");
-    user.types(&["--backend-url", "http://127.0.0.1:9", "pair", "CODE"])
+    user.run_cli(&["--backend-url", "http://127.0.0.1:9", "pair", "CODE"])
         .await
         .refused(69, "cannot be reached");
 }
@@ -211,7 +215,7 @@ async fn a_file_that_names_another_backend_is_left_alone() {
         "pair",
         code.as_str().expect("a text"),
     ];
-    let said = user.types(&args).await.done();
+    let said = user.run_cli(&args).await.done();
     assert_contains!(said.out, "names another backend");
     assert_eq!(
         user.read("home/config.toml"),
@@ -238,10 +242,10 @@ async fn a_backend_misbehaves_as_it_is_told_to_by_text_or_by_file() {
             .refused(1, "");
         backend.stopped().await;
     }
-    user.types(&["backend", "--faults", "* explode"])
+    user.run_cli(&["backend", "--faults", "* explode"])
         .await
         .refused(2, "oversize BYTES");
-    user.types(&["backend", "--faults", "no-such-file"])
+    user.run_cli(&["backend", "--faults", "no-such-file"])
         .await
         .refused(2, "no-such-file");
 }

@@ -9,7 +9,7 @@ const VALUE: &str = "hunter2hunter2";
 #[tokio::test]
 async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
     let user = CliUser::new();
-    let text = user.types(&["secrets", "list"]).await.done().out;
+    let text = user.run_cli(&["secrets", "list"]).await.done().out;
     assert_starts_with!(text, "No secrets are kept");
     let set = user
         .types_with(&["secrets", "set", "mailer"], &format!("{VALUE}\n"))
@@ -33,7 +33,11 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
     let head = "---\nsecretMounts:\n  env: {A: mailer, B: absent}\n---\nDo it.\n";
     user.write("home/skills/mailing/SKILL.md", head);
 
-    let listed = user.types(&["secrets", "list", "--json"]).await.done().out;
+    let listed = user
+        .run_cli(&["secrets", "list", "--json"])
+        .await
+        .done()
+        .out;
     let lines: Vec<Value> = listed
         .lines()
         .map(|line| serde_json::from_str(line).expect(line))
@@ -60,32 +64,32 @@ async fn secrets_are_set_from_stdin_listed_without_values_and_removed() {
         (Some("absent"), false, by_mailing),
     ];
     assert_eq!(facts, wanted);
-    let shown = user.types(&["secrets", "list"]).await.done().out;
+    let shown = user.run_cli(&["secrets", "list"]).await.done().out;
     assert_contains!(shown, "absent  missing");
     assert_lacks!(shown, VALUE);
     assert_eq!(
-        user.types(&["status", "--json"]).await.ended(3).json()["secrets"],
+        user.run_cli(&["status", "--json"]).await.ended(3).json()["secrets"],
         2
     );
 
     assert_eq!(
-        user.types(&["secrets", "remove", "pin"])
+        user.run_cli(&["secrets", "remove", "pin"])
             .await
             .done()
             .out
             .trim(),
         "pin is removed."
     );
-    user.types(&["secrets", "remove", "pin"])
+    user.run_cli(&["secrets", "remove", "pin"])
         .await
         .refused(1, "there is no secret \"pin\"");
-    user.types(&["secrets", "set", "mailer", VALUE])
+    user.run_cli(&["secrets", "set", "mailer", VALUE])
         .await
         .refused(2, "unexpected argument");
     user.types_with(&["secrets", "set", "a b"], VALUE)
         .await
         .refused(2, "not a secret's name");
-    user.types(&["secrets", "set", "empty"])
+    user.run_cli(&["secrets", "set", "empty"])
         .await
         .refused(2, "the value is empty");
 }
@@ -97,13 +101,13 @@ async fn a_damaged_file_is_said_in_the_status_and_stops_nothing_else() {
         .await
         .done();
     std::fs::write(user.path("home/secrets/sealed.json"), "{\"format\":").expect("damaged");
-    user.types(&["secrets", "list"])
+    user.run_cli(&["secrets", "list"])
         .await
         .refused(78, "cut short");
-    let status = user.types(&["status", "--json"]).await.ended(3).json();
+    let status = user.run_cli(&["status", "--json"]).await.ended(3).json();
     assert_fields!(status, {"secrets": null, "degraded": ["secrets"]});
     let called = user
-        .types(&["call", "Bash", r#"{"command":"echo still"}"#])
+        .run_cli(&["call", "Bash", r#"{"command":"echo still"}"#])
         .await
         .done();
     assert_contains!(called.out, "still");
@@ -120,7 +124,7 @@ async fn h101_a_token_in_an_address_is_refused_and_stands_in_no_log() {
         let user = CliUser::new();
         let trace = ["--log", "trace"];
         let by_flag = user
-            .types(&[&trace[..], &["--backend-url", address, "run"]].concat())
+            .run_cli(&[&trace[..], &["--backend-url", address, "run"]].concat())
             .await;
         let mut command = user.command(&[&trace[..], &["run"]].concat());
         command.env("PUNIE_BACKEND_URL", address);
@@ -129,7 +133,7 @@ async fn h101_a_token_in_an_address_is_refused_and_stands_in_no_log() {
             "home/config.toml",
             &format!("[backend]\nurl = \"{address}\"\n"),
         );
-        let by_file = user.types(&[&trace[..], &["run"]].concat()).await;
+        let by_file = user.run_cli(&[&trace[..], &["run"]].concat()).await;
         for said in [by_flag, by_variable, by_file] {
             assert_eq!(said.code, 78, "{said:?}");
             assert_lacks!(said.out, VALUE);

@@ -26,7 +26,7 @@ impl WaitingSend {
     }
 
     /// Waits for a line that contains these words, and returns it.
-    async fn says(&mut self, words: &str) -> String {
+    async fn wait_for_text(&mut self, words: &str) -> String {
         loop {
             let line = within_limit(self.lines.next_line())
                 .await
@@ -66,27 +66,27 @@ async fn dev_is_found_by_its_home_and_arguments_need_no_json() {
             (&["Read", "notes.md", "limit=1"], "\tone"),
             (&["Read", r#"{"file_path":"notes.md"}"#], "\ttwo"),
         } {
-            let said = user.types(&[&[verb], args].concat()).await.done();
+            let said = user.run_cli(&[&[verb], args].concat()).await.done();
             assert_contains!(said.out, words; "{args:?}");
         }
-        user.types(&[verb, "GitStatus", "what", "else"])
+        user.run_cli(&[verb, "GitStatus", "what", "else"])
             .await
             .refused(
                 2,
                 "give key=value, a JSON object, or a command line behind --",
             );
     }
-    let failed = user.types(&["send", "Read", "gone.md"]).await;
+    let failed = user.run_cli(&["send", "Read", "gone.md"]).await;
     assert_eq!(failed.code, 1, "{failed:?}");
     assert_starts_with!(failed.err, "request ");
     let asked = user
-        .types(&["send", "Bash", "--wait", "0", "--", "true"])
+        .run_cli(&["send", "Bash", "--wait", "0", "--", "true"])
         .await
         .done();
     let id = asked.out.trim();
-    user.types(&["cancel", id]).await.done();
+    user.run_cli(&["cancel", id]).await.done();
     dev.stopped().await;
-    user.types(&["send", "Bash", "--", "true"])
+    user.run_cli(&["send", "Bash", "--", "true"])
         .await
         .refused(78, "punie-runner dev");
 }
@@ -129,10 +129,10 @@ async fn the_first_ctrl_c_cancels_the_request_and_the_second_leaves() {
     let user = CliUser::new();
     let dev = user.serves(&["dev", "--json"]).await;
     let mut sending = WaitingSend::start(&user, &["send", "Bash", "--", "sleep 600"]);
-    let named = sending.says("waiting; Ctrl-C").await;
+    let named = sending.wait_for_text("waiting; Ctrl-C").await;
     let id = named.split([' ', ':']).nth(1).expect("an id").to_owned();
     sending.interrupt();
-    let said = sending.says("cancelled ").await;
+    let said = sending.wait_for_text("cancelled ").await;
     assert_eq!(said, format!("cancelled {}", &id[id.len() - 8..]));
     let (code, answer) = sending.ends().await;
     assert!(
@@ -144,11 +144,11 @@ async fn the_first_ctrl_c_cancels_the_request_and_the_second_leaves() {
     // No runner takes the request, so no answer comes.
     let backend = user.serves(&["backend", "--json"]).await;
     let mut sending = WaitingSend::start(&user, &["send", "Bash", "--", "true"]);
-    sending.says("waiting; Ctrl-C").await;
+    sending.wait_for_text("waiting; Ctrl-C").await;
     sending.interrupt();
-    sending.says("cancelled ").await;
+    sending.wait_for_text("cancelled ").await;
     sending.interrupt();
-    sending.says("left without its answer").await;
+    sending.wait_for_text("left without its answer").await;
     assert_eq!(sending.ends().await.0, 1);
     backend.stopped().await;
 }
@@ -160,7 +160,7 @@ async fn a_request_that_waits_for_approval_says_so_and_how_to_answer() {
     let dev = user.serves(&["dev", "--json"]).await;
     let args = ["send", "Bash", "--json", "--", "echo", "allowed"];
     // `send` itself cannot answer a question, so the call is refused.
-    let refused = user.types(&args).await;
+    let refused = user.run_cli(&args).await;
     assert!(
         refused.code == 1 && !refused.err.contains("your approval"),
         "{refused:?}"
@@ -173,11 +173,11 @@ async fn a_request_that_waits_for_approval_says_so_and_how_to_answer() {
     let home = Home::open_home(&user.path("home")).expect("a home");
     wait_until("an approver", || ApproverPresence::is_announced(&home)).await;
     let mut sending = WaitingSend::start(&user, &args);
-    let said = sending.says("waiting for your approval").await;
+    let said = sending.wait_for_text("waiting for your approval").await;
     let id = said.split([' ', ':']).nth(1).expect("an id").to_owned();
     let answer = format!("To answer: punie-runner approvals allow {id} (");
-    sending.says(&answer).await;
-    user.types(&["approvals", "allow", &id]).await.done();
+    sending.wait_for_text(&answer).await;
+    user.run_cli(&["approvals", "allow", &id]).await.done();
     let (code, answer) = sending.ends().await;
     let answer: serde_json::Value = serde_json::from_str(&answer).expect(&answer);
     assert!(
@@ -196,9 +196,9 @@ async fn ctrl_c_before_the_backend_has_the_request_ends_the_sending() {
     dev.stopped().await;
     let args = ["--backend-url", &url, "send", "Bash", "--", "touch ran"];
     let mut sending = WaitingSend::start(&user, &args);
-    sending.says("sent again").await;
+    sending.wait_for_text("sent again").await;
     sending.interrupt();
-    sending.says("it is not sent again").await;
+    sending.wait_for_text("it is not sent again").await;
     assert_eq!(sending.ends().await.0, 69);
 }
 
@@ -219,7 +219,7 @@ async fn a_backend_that_is_away_is_asked_again() {
         "all",
     ];
     let mut sending = WaitingSend::start(&user, &args);
-    sending.says("sent again").await;
+    sending.wait_for_text("sent again").await;
     let port = url.rsplit(':').next().expect("a port");
     let dev = user.serves(&["dev", "--json", "--port", port]).await;
     let (code, answer) = sending.ends().await;

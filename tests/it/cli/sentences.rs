@@ -19,7 +19,7 @@ async fn a_sentence_is_wrapped_between_words_on_a_terminal_only() {
         &["call", "Read", "path=/etc/passwd"],
         &["keygen", "key"],
     ] {
-        let piped = user.types(args).await;
+        let piped = user.run_cli(args).await;
         let _ = std::fs::remove_file(user.path("work/key"));
         let shown = user.types_on_terminal(args).await;
         let _ = std::fs::remove_file(user.path("work/key"));
@@ -44,7 +44,7 @@ async fn with_json_an_error_is_an_object_on_stderr() {
         (&["status", "--json", "--frob"], 2, "usage"),
         (&["--json", "--backend-url", "ftp://x", "cancel", "x"], 78, "config"),
     } {
-        let said = user.types(args).await;
+        let said = user.run_cli(args).await;
         let last = said.err.lines().last().expect("an error");
         let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{said:?}"));
         assert_eq!(said.code, code, "{said:?}");
@@ -90,7 +90,7 @@ async fn a_shell_completes_tools_rules_and_requests() {
     assert_eq!(flags, ["--backend-url"]);
     let rules = offered_words(&user, &["policy", "allow", "no-"]).await;
     assert_eq!(rules, ["no-push"]);
-    let list = user.types(&["history", "--json"]).await.done().out;
+    let list = user.run_cli(&["history", "--json"]).await.done().out;
     let row: Value = serde_json::from_str(list.trim()).expect("one row");
     let id = row["requestId"].as_str().expect("an id");
     let ids = offered_words(&user, &["history", ""]).await;

@@ -103,7 +103,7 @@ async fn a_dry_run_shows_the_unit_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn w62_an_installed_service_is_started_and_an_uninstalled_one_leaves_no_unit() {
+async fn an_installed_service_is_started_and_an_uninstalled_one_leaves_no_unit() {
     let user = CliUser::new();
     user.has_backend();
     let installed = user

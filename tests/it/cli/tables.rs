@@ -81,7 +81,7 @@ command = ["ls"]
         .types_on_terminal(&["--color", "never", "policy"])
         .await;
     assert_lacks!(plain.out, "\u{1b}");
-    let piped = user.types(&["policy"]).await.done().out;
+    let piped = user.run_cli(&["policy"]).await.done().out;
     assert_lacks!(piped, "\u{1b}", "…");
 
     for (name, about) in [
@@ -126,7 +126,7 @@ async fn audit_rows_fit_a_terminal() {
     let shown = user.types_on_terminal(&["audit", "list"]).await;
     let day = (r"[A-Z][a-z][a-z] \d\d \d\d:\d\d", "Nov 23 17:12");
     hold!("screen_audit_list", shown, day);
-    let piped = user.types(&["audit", "list"]).await.done().out;
+    let piped = user.run_cli(&["audit", "list"]).await.done().out;
     assert_contains!(
         piped,
         "01a206c4-c5e3-73d0-948e-bf22665ce19f",

@@ -22,7 +22,7 @@ async fn send_call(user: &CliUser, dev: &RunningCommand, tool: &str, args: &str)
 }
 
 async fn json_lines(user: &CliUser, args: &[&str]) -> Vec<Value> {
-    let out = user.types(args).await.done().out;
+    let out = user.run_cli(args).await.done().out;
     out.lines()
         .map(|line| serde_json::from_str(line).expect(line))
         .collect()
@@ -84,7 +84,7 @@ async fn the_history_says_what_ran_and_how_it_ended() {
         .map(|line| line["requestId"].clone())
         .collect();
     assert_eq!(listed, [pushed.as_str(), &failed]);
-    let table = user.types(&["history"]).await.done().out;
+    let table = user.run_cli(&["history"]).await.done().out;
     assert_contains!(
         table,
         "exit 7",
@@ -93,7 +93,7 @@ async fn the_history_says_what_ran_and_how_it_ended() {
         &failed
     );
 
-    let one = user.types(&["history", &failed]).await.done().out;
+    let one = user.run_cli(&["history", &failed]).await.done().out;
     assert_contains!(
         one,
         "What          echo out; exit 7",
@@ -102,11 +102,11 @@ async fn the_history_says_what_ran_and_how_it_ended() {
         "  out"
     );
     assert_lacks!(one, "punie-runner undo");
-    let one = user.types(&["history", &written]).await.done().out;
+    let one = user.run_cli(&["history", &written]).await.done().out;
     let undo = format!("punie-runner undo {}\n", &written[written.len() - 8..]);
     assert_lacks!(one, "Declared");
     assert_contains!(one, "a.txt (new)", undo.as_str());
-    let one = user.types(&["history", &leaky]).await.done().out;
+    let one = user.run_cli(&["history", &leaky]).await.done().out;
     assert_lacks!(one, "ghp_", caller_token);
 
     for file in std::fs::read_dir(user.path("home/state/calls")).expect("a folder") {
@@ -115,7 +115,7 @@ async fn the_history_says_what_ran_and_how_it_ended() {
         assert_lacks!(text, "ghp_", caller_token);
         std::fs::remove_file(path).expect("removed");
     }
-    let one = user.types(&["history", &failed]).await.done().out;
+    let one = user.run_cli(&["history", &failed]).await.done().out;
     assert_contains!(
         one,
         "Arguments     no longer kept",
@@ -136,9 +136,9 @@ async fn an_owner_who_wants_no_titles_has_none() {
         r#"{"command":"echo unkept-words; exit 3"}"#,
     )
     .await;
-    let line = user.types(&["history", "--json"]).await.done().json();
+    let line = user.run_cli(&["history", "--json"]).await.done().json();
     assert_fields!(line, {"title": null, "exitCode": 3});
-    let one = user.types(&["history", &id]).await.done().out;
+    let one = user.run_cli(&["history", &id]).await.done().out;
     assert_contains!(one, "Arguments     not kept");
     assert_lacks!(one, "unkept-words");
     let mut kept = std::fs::read_dir(user.path("home/state/calls")).expect("a folder");
@@ -155,16 +155,20 @@ async fn a_request_is_named_by_the_end_of_its_id_or_as_the_last() {
     let short = |id: &str| id[id.len() - 8..].to_owned();
     for end in [8, 6, 4] {
         let end = &first[first.len() - end..];
-        let shown = user.types(&["history", end]).await.done().out;
+        let shown = user.run_cli(&["history", end]).await.done().out;
         assert_contains!(shown, &first);
     }
-    let shown = user.types(&["history", "@last"]).await.done().out;
+    let shown = user.run_cli(&["history", "@last"]).await.done().out;
     assert_contains!(shown, &last);
-    let undone = user.types(&["undo", "@last", "--json"]).await.done().json();
+    let undone = user
+        .run_cli(&["undo", "@last", "--json"])
+        .await
+        .done()
+        .json();
     assert_eq!(undone["requestId"], last.as_str());
     let restored = user.text("restored");
     let copied = user
-        .types(&[
+        .run_cli(&[
             "trash",
             "restore",
             &short(&first),
@@ -184,10 +188,10 @@ async fn a_request_is_named_by_the_end_of_its_id_or_as_the_last() {
         .await
         .json();
     assert_fields!(cancelled, {"requestId": first.as_str(), "state": "finished"});
-    user.types(&["stop", "@last"])
+    user.run_cli(&["stop", "@last"])
         .await
         .refused(1, "had ended before");
-    user.types(&["history", "zzzzzzzz"])
+    user.run_cli(&["history", "zzzzzzzz"])
         .await
         .refused(1, "knows no request");
     dev.stopped().await;
@@ -203,17 +207,17 @@ async fn the_last_to_undo_is_the_newest_that_changed_something() {
     for (id, path) in [(&second, "b"), (&first, "a")] {
         let short = &id[id.len() - 8..];
         for args in [&["undo", "@last", "--dry-run"][..], &["undo", "@last"]] {
-            let said = user.types(args).await.done().out;
+            let said = user.run_cli(args).await.done().out;
             let taken =
                 format!("The newest request with something to undo: {short}, Write {path}\n");
             assert_starts_with!(said, &taken);
         }
         assert!(!user.path("work").join(path).exists(), "{path}");
     }
-    user.types(&["undo", "@last"])
+    user.run_cli(&["undo", "@last"])
         .await
         .refused(1, "no request has anything to undo");
-    let shown = user.types(&["history", "@last"]).await.done().out;
+    let shown = user.run_cli(&["history", "@last"]).await.done().out;
     assert_contains!(shown, &read);
     dev.stopped().await;
 }

@@ -7,7 +7,12 @@ async fn a_workspace_with_too_many_files_is_told_once_and_shown_by_status() {
     let user = CliUser::new();
     user.write("home/config.toml", "[sandbox]\nrequire = \"partial\"\n");
     let dev = user.serves(&["dev", "--json"]).await;
-    let bash = async |line: &str| user.types(&["send", "Bash", "--", line]).await.ended(0).out;
+    let bash = async |line: &str| {
+        user.run_cli(&["send", "Bash", "--", line])
+            .await
+            .ended(0)
+            .out
+    };
     let remark = format!(
         "What commands change in {} cannot be undone: it holds more than 20000 files",
         user.text("work")
@@ -19,19 +24,19 @@ async fn a_workspace_with_too_many_files_is_told_once_and_shown_by_status() {
         let said = bash("touch next").await;
         assert_lacks!(said, "undone");
     }
-    let shown = user.types(&["status"]).await.out;
+    let shown = user.run_cli(&["status"]).await.out;
     let row = "No undo      of what commands change in ~/work: it holds more than 20000 files";
     assert_contains!(shown, row);
-    let status = user.types(&["status", "--json"]).await.json();
+    let status = user.run_cli(&["status", "--json"]).await.json();
     assert!(
         status["withoutSnapshots"][user.text("work")].is_string(),
         "{status}"
     );
     bash("rm -rf many; echo old > file").await;
     bash("echo new > file").await;
-    user.types(&["undo", "@last"]).await.ended(0);
+    user.run_cli(&["undo", "@last"]).await.ended(0);
     assert_eq!(user.read("work/file"), "old\n");
-    let shown = user.types(&["status"]).await.out;
+    let shown = user.run_cli(&["status"]).await.out;
     assert_lacks!(shown, "No undo");
     dev.stopped().await;
 }

@@ -267,19 +267,19 @@ async fn what_is_typed_into_a_shell_is_asked_about_and_ending_it_is_not() {
     let asked = |editor: &EditorProcess| editor.requests("session/request_permission").len();
     let args = json!({ "command": "sh", "tty": true, "run_in_background": true });
     setup
-        .call(ToolCall::new("Bash", &args).of("talk"))
+        .call(ToolCall::new("Bash", &args).in_conversation("talk"))
         .await
         .expect_ok();
     assert_eq!(asked(&editor), 1);
     editor.serves(choose_option("reject_once"));
     let args = json!({ "shell_id": "sh_1", "text": "echo ran > effect\n" });
     let typed = ToolCall::new("WriteShell", &args);
-    let denied = setup.call(typed.of("talk")).await;
+    let denied = setup.call(typed.in_conversation("talk")).await;
     assert_eq!(denied.verdict(), ("error", "policy_denied"));
     assert_eq!(asked(&editor), 2);
     assert!(!setup.file("effect").exists());
     let ended = setup
-        .call(ToolCall::new("KillShell", &json!({ "shell_id": "sh_1" })).of("talk"))
+        .call(ToolCall::new("KillShell", &json!({ "shell_id": "sh_1" })).in_conversation("talk"))
         .await;
     assert_eq!((ended.outcome.as_str(), asked(&editor)), ("ok", 2));
 }
@@ -297,7 +297,7 @@ async fn a_task_is_asked_about_once_where_its_making_was_allowed_here_and_else_b
         )
     };
     setup.call(task("echo one > 1")).await.expect_ok();
-    assert_eq!(setup.line("1").await, "one");
+    assert_eq!(setup.wait_for_line_in("1").await, "one");
     assert_eq!(asked(&editor), 1);
     // "Allow always" covers this task and no other.
     editor.serves(choose_option("reject_once"));

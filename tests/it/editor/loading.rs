@@ -12,7 +12,7 @@ fn write_call(name: &str) -> ToolCall {
         "Write",
         &json!({ "file_path": name, "content": "written\n" }),
     )
-    .of("talk")
+    .in_conversation("talk")
 }
 
 fn load_arguments(setup: &RunnerFixture, session: &str) -> Value {
@@ -23,7 +23,7 @@ fn load_arguments(setup: &RunnerFixture, session: &str) -> Value {
 async fn a_thread_that_is_loaded_shows_its_calls_and_is_attached_as_before() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     let mut first = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, _) = first.attached(&json!({}), &setup.setting).await;
     let done = setup.ask(write_call("a.txt")).await;

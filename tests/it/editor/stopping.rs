@@ -9,7 +9,7 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
 fn touch_call(name: &str) -> ToolCall {
-    ToolCall::bash(&format!("touch {name}")).of("talk")
+    ToolCall::bash(&format!("touch {name}")).in_conversation("talk")
 }
 
 /// Checks that the answer tells the model to stop and not to ask again.
@@ -50,10 +50,10 @@ async fn a_stop_over_a_question_refuses_the_call_and_all_that_the_conversation_w
     editor.answer(turn).await;
     // The model makes the call again all the same, and then tries another tool.
     assert_refused_for_good(&setup.call(touch_call("new.txt")).await, "stopped the turn");
-    let write =
-        ToolCall::new("Write", &json!({ "file_path": "new.txt", "content": "" })).of("talk");
+    let write = ToolCall::new("Write", &json!({ "file_path": "new.txt", "content": "" }))
+        .in_conversation("talk");
     assert_refused_for_good(&setup.call(write).await, "stopped the turn");
-    let read = ToolCall::new("Read", &json!({ "file_path": "a.txt" })).of("talk");
+    let read = ToolCall::new("Read", &json!({ "file_path": "a.txt" })).in_conversation("talk");
     assert_eq!(setup.call(read).await.outcome, "ok", "reading goes on");
     assert!(!setup.file("new.txt").exists());
     let stopped = &setup.status().await["stoppedConversations"];
@@ -99,7 +99,7 @@ async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_resta
 {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     let mut editor = EditorProcess::launch(&setup.setting, |_, _| EditorReaction::Silence);
     let (_, _, id) = start_turn(&setup, &mut editor).await;
     // The editor is killed with its agent, as by a crash, so neither announces its end.
@@ -136,16 +136,16 @@ async fn an_editor_that_closes_over_a_question_stops_the_conversation_over_resta
 async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on() {
     let setup = RunnerFixture::with_config("[policy]\nask = [\"WriteShell\"]\n").await;
     let runner = setup.run();
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     let shell = json!({ "command": "sh", "tty": true, "run_in_background": true });
     setup
-        .call(ToolCall::new("Bash", &shell).of("talk"))
+        .call(ToolCall::new("Bash", &shell).in_conversation("talk"))
         .await
         .expect_ok();
     // This call waits beside the conversation's other calls, and its question is on the device's list.
     let typed = json!({ "shell_id": "sh_1", "text": "echo typed > typed\n" });
     let typed = setup
-        .ask(ToolCall::new("WriteShell", &typed).of("talk"))
+        .ask(ToolCall::new("WriteShell", &typed).in_conversation("talk"))
         .await;
     let open = async || setup.command(&["approvals", "--json"]).await.out;
     wait_for_some("the question on the list", async || {
@@ -163,11 +163,11 @@ async fn a_call_that_the_person_allows_at_the_device_lets_its_conversation_go_on
         .await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     setup.answer(&typed).await.expect_ok();
-    assert_eq!(setup.line("typed").await, "typed");
+    assert_eq!(setup.wait_for_line_in("typed").await, "typed");
     assert_eq!(setup.status().await["stoppedConversations"], json!([]));
     assert!(!setup.file("new.txt").exists());
     // The test must end the shell, which outlives the runner.
     let args = json!({ "shell_id": "sh_1", "signal": "KILL" });
     let ended = ToolCall::new("KillShell", &args);
-    setup.call(ended.of("talk")).await.expect_ok();
+    setup.call(ended.in_conversation("talk")).await.expect_ok();
 }

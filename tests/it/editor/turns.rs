@@ -40,7 +40,10 @@ async fn a_call_is_shown_with_what_it_is_and_what_came_of_it() {
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, _) = editor.attached(&json!({}), &setup.setting).await;
     let id = setup
-        .ask(ToolCall::new("Read", &json!({ "file_path": "a.txt", "offset": 2 })).of("talk"))
+        .ask(
+            ToolCall::new("Read", &json!({ "file_path": "a.txt", "offset": 2 }))
+                .in_conversation("talk"),
+        )
         .await;
     let answer = setup.answer(&id).await;
     editor.shows(&session, &id, "completed").await;
@@ -155,7 +158,7 @@ async fn stopping_the_turn_stops_its_calls_and_all_that_is_shown_comes_before_it
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
     let id = setup.ask_bash("echo $$ > pid; sleep 600").await;
-    let pid = setup.line("pid").await;
+    let pid = setup.wait_for_line_in("pid").await;
     editor.notify("session/cancel", &json!({ "sessionId": session }));
     assert_eq!(
         editor.answer(turn).await["result"]["stopReason"],
@@ -184,7 +187,7 @@ async fn two_sessions_each_show_the_calls_of_their_own_conversation() {
     let one = editor.session(&setup.setting.workspace).await;
     editor.attach(&one, "attach talk-1").await;
     editor.attach(&all, "attach").await;
-    let list = |talk: &str| ToolCall::new("Glob", &json!({ "pattern": "*" })).of(talk);
+    let list = |talk: &str| ToolCall::new("Glob", &json!({ "pattern": "*" })).in_conversation(talk);
     let mine = setup.ask(list("talk-1")).await;
     let other = setup.ask(list("talk-2")).await;
     editor.shows(&one, &mine, "completed").await;
@@ -204,7 +207,7 @@ async fn two_sessions_each_show_the_calls_of_their_own_conversation() {
 async fn an_editor_joins_the_runner_that_is_up_and_calls_go_on_when_it_closes() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, _) = editor.attached(&json!({}), &setup.setting).await;
     let id = setup
@@ -232,7 +235,7 @@ async fn a_runner_that_an_editor_launched_goes_on_without_it_for_a_while_and_end
     editor.attached(&json!({}), &setup.setting).await;
     let command = "echo begun > begun; until [ -e go ]; do sleep 0.05; done";
     let id = setup.ask_bash(command).await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     editor.close();
     setup.write("go", "");
     setup.answer(&id).await.expect_ok();
@@ -255,7 +258,7 @@ async fn an_agent_that_is_told_to_stop_ends_its_turns_and_leaves_no_child() {
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     let (session, turn) = editor.attached(&json!({}), &setup.setting).await;
     let id = setup.ask_bash("echo $$ > pid; exec sleep 600").await;
-    let pid = setup.line("pid").await;
+    let pid = setup.wait_for_line_in("pid").await;
     let agent =
         rustix::process::Pid::from_raw(i32::try_from(editor.pid()).expect("a pid")).expect("a pid");
     rustix::process::kill_process(agent, rustix::process::Signal::TERM)

@@ -9,7 +9,7 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::wait_until;
 
 fn touch_call(name: &str) -> ToolCall {
-    ToolCall::bash(&format!("touch {name}")).of("talk")
+    ToolCall::bash(&format!("touch {name}")).in_conversation("talk")
 }
 
 async fn await_answer(setup: &RunnerFixture, words: &[&str]) {
@@ -29,7 +29,7 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
     let setup = RunnerFixture::new().await;
     setup.write("a.txt", "read me\n");
     let runner = setup.run();
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.attached(&json!({}), &setup.setting).await;
     setup.call(touch_call("one")).await.expect_ok();
@@ -51,7 +51,9 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
         "ok",
         "for the rest of the conversation"
     );
-    let other = setup.ask(ToolCall::bash("touch four").of("another")).await;
+    let other = setup
+        .ask(ToolCall::bash("touch four").in_conversation("another"))
+        .await;
     await_answer(&setup, &["deny"]).await;
     setup.answer(&other).await.expect_error("policy_denied");
     runner.kill();
@@ -74,7 +76,7 @@ async fn what_an_editor_asked_about_waits_for_an_approval_once_it_is_closed_over
 async fn a_conversation_that_was_attached_by_name_is_asked_about_and_no_other() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     let mut editor = EditorProcess::launch(&setup.setting, choose_option("allow_once"));
     editor.initialize_client(&json!({})).await;
     let session = editor.session(&setup.setting.workspace).await;
@@ -82,7 +84,7 @@ async fn a_conversation_that_was_attached_by_name_is_asked_about_and_no_other() 
     editor.close();
     editor.end().await;
     setup
-        .call(ToolCall::bash("touch free").of("another"))
+        .call(ToolCall::bash("touch free").in_conversation("another"))
         .await
         .expect_ok();
     let waits = setup.ask(touch_call("new.txt")).await;

@@ -37,7 +37,10 @@ async fn f68_a_backlog_at_the_start_is_worked_off_in_bounds_in_turn_and_with_a_h
         };
         asked.push(
             setup
-                .ask(ToolCall::bash(&format!("{COUNTED}; echo {talk} >> order")).of(&talk))
+                .ask(
+                    ToolCall::bash(&format!("{COUNTED}; echo {talk} >> order"))
+                        .in_conversation(&talk),
+                )
                 .await,
         );
     }
@@ -132,7 +135,7 @@ async fn a_backlog_of_large_arguments_waits_in_the_journal_and_not_in_memory() {
         let write = json!({ "file_path": format!("f{n}"), "content": content });
         asked.push(
             setup
-                .ask(ToolCall::new("Write", &write).of(&format!("talk-{}", n % 40)))
+                .ask(ToolCall::new("Write", &write).in_conversation(&format!("talk-{}", n % 40)))
                 .await,
         );
     }
@@ -179,8 +182,8 @@ async fn measure_drain(replies: usize) -> f64 {
     let runner = setup.run_at(&relay.url);
     let mut asked = Vec::new();
     for n in 0..replies {
-        let ask =
-            ToolCall::new("Glob", &json!({ "pattern": "*.none" })).of(&format!("talk-{}", n % 20));
+        let ask = ToolCall::new("Glob", &json!({ "pattern": "*.none" }))
+            .in_conversation(&format!("talk-{}", n % 20));
         asked.push(setup.ask(ask).await);
     }
     let outbox = || {

@@ -26,7 +26,7 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
     let setup = RunnerFixture::new().await;
     let proxy = FaultyProxy::before(&setup.setting.url);
     let runner = setup.run_at(&proxy.url);
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     let mut expected = Vec::new();
     for bytes in [0, 1, 60, 200, 400] {
         proxy.poison_those_with(
@@ -39,7 +39,10 @@ async fn f26_a_page_cut_off_by_a_reset_is_discarded_whole() {
         for n in 0..3 {
             asked.push(
                 setup
-                    .ask(ToolCall::bash(&format!("echo {bytes} {n} >> effects")).of("talk"))
+                    .ask(
+                        ToolCall::bash(&format!("echo {bytes} {n} >> effects"))
+                            .in_conversation("talk"),
+                    )
                     .await,
             );
             expected.push(format!("{bytes} {n}"));
@@ -105,7 +108,7 @@ async fn f27_a_result_stored_before_a_reset_is_posted_again_and_is_a_duplicate()
 async fn f33_half_an_answer_is_asked_for_again_and_changes_nothing() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     // A complete answer with half of the JSON, and answers of fewer bytes than they announce.
     for (n, fault) in [
         InjectedFault::Half,
@@ -166,7 +169,7 @@ async fn f65_a_page_that_is_too_long_is_refused_unread_and_less_is_asked_for_dow
     });
     for n in 0..10 {
         setup
-            .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
+            .ask(ToolCall::bash(&format!("echo {n} >> effects")).in_conversation("talk"))
             .await;
     }
     let _runner = setup.run_at(&relay.url);
@@ -260,7 +263,10 @@ async fn no_toxic_on_the_way_loses_or_repeats_anything() {
             let before = proxy.marked_requests();
             proxy.poison_those_with(function, toxic);
             let id = setup
-                .ask(ToolCall::bash(&format!("echo {n} {function} >> effects")).of("talk"))
+                .ask(
+                    ToolCall::bash(&format!("echo {n} {function} >> effects"))
+                        .in_conversation("talk"),
+                )
                 .await;
             wait_until("a faulty call", || proxy.marked_requests() > before).await;
             proxy.clear_faults();

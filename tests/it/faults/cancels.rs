@@ -86,7 +86,7 @@ async fn race_cancel(setup: &RunnerFixture, seed: u64, tally: &CancelTally) {
         began.display()
     );
     let id = setup
-        .ask(ToolCall::bash(&command).of(&format!("talk-{seed}")))
+        .ask(ToolCall::bash(&command).in_conversation(&format!("talk-{seed}")))
         .await;
     for _ in 0..random_turns(seed) {
         tokio::task::yield_now().await;

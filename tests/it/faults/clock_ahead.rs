@@ -68,7 +68,7 @@ async fn f53_a_start_with_the_clock_far_ahead_deletes_nothing() {
             let read = ToolCall::new("Read", &json!({"file_path": "new.txt"}));
             setup.call(read).await.expect_ok();
             runner
-                .logs("this device's clock is not the backend's")
+                .wait_for_log("this device's clock is not the backend's")
                 .await;
         }
         runner.terminate();

@@ -208,7 +208,7 @@ async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
         }
     });
     let runner = start_runner(&setup, &ahead, &counted);
-    let late = setup.ask(count_call().of("late")).await;
+    let late = setup.ask(count_call().in_conversation("late")).await;
     setup.wait_for_state(&late, RequestState::Accepted).await;
     let polls = || arrived.load(Ordering::SeqCst);
     // A held poll is like a connection that dies during the sleep: no answer comes, since the backend holds polls for
@@ -230,7 +230,8 @@ async fn f52_after_a_sleep_it_polls_at_once_and_what_has_expired_is_not_run() {
 async fn f52_a_call_that_runs_is_over_at_its_deadline_and_not_because_of_the_sleep() {
     let ahead = Arc::new(ClocksAhead::default());
     let (setup, _relay, counted, runner) = device_ahead(&ahead).await;
-    let waits = |talk: &str| ToolCall::new("Count", &json!({ "waits": true })).of(talk);
+    let waits =
+        |talk: &str| ToolCall::new("Count", &json!({ "waits": true })).in_conversation(talk);
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let deadline = (system_ms() + 5 * MINUTE) as f64;
     let dated = setup

@@ -111,7 +111,7 @@ async fn calls_and_the_wake_up_socket_go_through_the_proxy_of_the_configuration(
     let elsewhere = [("HTTPS_PROXY", "http://127.0.0.1:1".as_ref())];
     let runner = RunningProgram::start_with(&behind.setting(&setup), &["run"], &elsewhere);
     // By then the journal exists and can be read.
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     wait_until("the socket", || {
         setup.journal_note("backend_link").as_deref() == Some("up")
     })

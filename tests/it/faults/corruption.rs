@@ -258,7 +258,7 @@ async fn f14_a_runner_with_a_damaged_journal_starts_says_so_and_repeats_nothing(
                 .await;
         }
         let id = setup.ask_bash("echo ran >> effects; sleep 600").await;
-        setup.line("effects").await;
+        setup.wait_for_line_in("effects").await;
         runner.kill();
         let file = setup.setting.home.join("state/journal.sqlite3");
         let raw = rusqlite::Connection::open(&file).expect("opens");

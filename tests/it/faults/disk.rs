@@ -220,7 +220,7 @@ async fn f17_a_disk_that_is_full_when_a_call_ends_has_room_for_its_answer() {
     let _runner = cramped.run();
     let command = "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; head -c 20000 /dev/zero | tr '\\0' y";
     let id = cramped.stage.ask_bash(command).await;
-    cramped.stage.line("effects").await;
+    cramped.stage.wait_for_line_in("effects").await;
     cramped.disk.fill();
     cramped.stage.write("go", "");
     let answer = cramped.stage.answer(&id).await;
@@ -300,7 +300,7 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
         let powered = PoweredFixture::new().await;
         powered
             .run(PowerFailure::default())
-            .logs("the catalog is published")
+            .wait_for_log("the catalog is published")
             .await;
         let runner = powered.run(PowerFailure {
             refuse: Some(("journal.sqlite3-wal", nth, nth)),
@@ -316,7 +316,7 @@ async fn f19_after_a_failed_sync_the_journal_goes_on_in_a_new_file() {
         })
         .await;
         runner
-            .logs("the journal goes on in a file that was looked at")
+            .wait_for_log("the journal goes on in a file that was looked at")
             .await;
         runner.kill();
         // A record that a sync after the failed one confirmed is durable.
@@ -335,7 +335,7 @@ async fn f19_a_disk_that_keeps_nothing_ends_the_runner_before_anything_is_begun(
     let powered = PoweredFixture::new().await;
     powered
         .run(PowerFailure::default())
-        .logs("the catalog is published")
+        .wait_for_log("the catalog is published")
         .await;
     let runner = powered.run(PowerFailure {
         refuse: Some(("journal.sqlite3", 1, 1_000_000)),

@@ -38,7 +38,7 @@ async fn f02_a_kill_after_the_page_is_taken_runs_what_is_offered_again_once() {
     for n in 0..3 {
         asked.push(
             setup
-                .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} >> effects")).in_conversation("talk"))
                 .await,
         );
     }
@@ -75,7 +75,7 @@ async fn f38_the_same_request_twice_in_a_page_runs_once() {
     for n in 0..5 {
         asked.push(
             setup
-                .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} >> effects")).in_conversation("talk"))
                 .await,
         );
     }
@@ -86,7 +86,7 @@ async fn f38_the_same_request_twice_in_a_page_runs_once() {
     }
     // The same while the runner runs.
     let id = setup
-        .ask(ToolCall::bash("echo 5 >> effects").of("talk"))
+        .ask(ToolCall::bash("echo 5 >> effects").in_conversation("talk"))
         .await;
     setup.wait_for_state(&id, RequestState::Delivered).await;
     assert_eq!(setup.read("effects"), "0\n1\n2\n3\n4\n5\n");
@@ -111,7 +111,7 @@ async fn f40_a_known_id_with_other_arguments_is_noted_not_run_and_not_answered()
         setup.bash("true").await;
     }
     runner
-        .logs("a second request under a known id was not run")
+        .wait_for_log("a second request under a known id was not run")
         .await;
     assert_contains!(runner.log(), &id; "the log names it");
     expect_audit_row(&setup, &id, "conflict").await;
@@ -172,7 +172,7 @@ async fn f41_a_backend_whose_cursor_never_moves_is_not_asked_in_a_hot_loop() {
     let _runner = setup.run();
     for n in 0..5 {
         setup
-            .call(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
+            .call(ToolCall::bash(&format!("echo {n} >> effects")).in_conversation("talk"))
             .await
             .expect_ok();
     }

@@ -40,7 +40,7 @@ async fn is_told(setup: &RunnerFixture, told: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone() {
+async fn f57_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_gone() {
     let setup = RunnerFixture::new().await;
     let copy = ProcessSetting {
         home: setup.setting.home.with_file_name("copy"),
@@ -68,7 +68,7 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
     assert_eq!(paused.code, Some(0), "{paused:?}");
     assert_eq!(setup.command(&["pause"]).await.code, Some(0));
     original
-        .logs("another process with this device's identity is running")
+        .wait_for_log("another process with this device's identity is running")
         .await;
     is_told(&setup, true).await;
     let shown = setup.command(&["status"]).await.out;
@@ -81,7 +81,7 @@ async fn f57_w78_a_home_that_runs_twice_is_noticed_by_both_until_one_of_them_is_
         Some(0)
     );
     second
-        .logs("another process with this device's identity is running")
+        .wait_for_log("another process with this device's identity is running")
         .await;
 
     second.stop().await;

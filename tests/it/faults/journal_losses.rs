@@ -48,7 +48,7 @@ async fn a_start_waits_for_a_journal_that_another_process_keeps_locked_and_says_
         }
         let runner = setup.run();
         runner
-            .logs("keeps this file locked; waiting for it up to 30 s")
+            .wait_for_log("keeps this file locked; waiting for it up to 30 s")
             .await;
         holder.execute_batch("commit").expect("unlocked");
         drop(holder);
@@ -151,7 +151,7 @@ async fn a_home_that_was_put_back_from_an_older_copy_is_told() {
     copy_folder(&copy, home);
     let words = "The backend has answers that this home does not know";
     let runner = start_and_answer(&setup).await;
-    runner.logs(words).await;
+    runner.wait_for_log(words).await;
     for command in [["status"].as_slice(), &["doctor"], &["ack"]] {
         let told = setup.command(command).await;
         assert_contains!(told.out, words; "{command:?}");

@@ -405,7 +405,8 @@ async fn a_lock_that_our_killed_git_left_goes_and_an_older_one_stays() {
 async fn f67_a_read_that_ends_the_runner_each_time_is_parked_and_others_proceed() {
     let setup = RunnerFixture::new().await;
     setup.write("a.txt", "text\n");
-    let read = |talk: &str| ToolCall::new("Read", &json!({ "file_path": "a.txt" })).of(talk);
+    let read =
+        |talk: &str| ToolCall::new("Read", &json!({ "file_path": "a.txt" })).in_conversation(talk);
     let id = setup.ask(read("one")).await;
     let points = format!("start.after/{id}=kill");
     for life in 1..=3 {
@@ -470,7 +471,11 @@ async fn f09_random_kills_lose_nothing_and_do_nothing_twice() {
             ToolCall::bash(&format!("echo ran >> {log}")),
             ToolCall::new("Read", &json!({ "file_path": list })),
         ] {
-            asked.push(setup.ask(ask.of(&format!("talk-{}", dice.roll(3)))).await);
+            asked.push(
+                setup
+                    .ask(ask.in_conversation(&format!("talk-{}", dice.roll(3))))
+                    .await,
+            );
         }
         edits.push(asked[asked.len() - 3].clone());
         let point = POINTS[usize::try_from(dice.roll(9)).expect("small")];

@@ -102,7 +102,7 @@ async fn f10_an_effect_that_had_begun_is_known_after_a_power_cut_and_not_run_aga
         .stage
         .ask_bash("echo ran >> effects; sleep 600")
         .await;
-    powered.stage.line("effects").await;
+    powered.stage.wait_for_line_in("effects").await;
     runner.kill();
     powered.disk.lose_power(None);
     assert_eq!(
@@ -298,7 +298,7 @@ async fn ask_mixed(
                 Some(mark),
             ),
         };
-        let id = powered.stage.ask(ask.of(&conversation)).await;
+        let id = powered.stage.ask(ask.in_conversation(&conversation)).await;
         asked.insert(id.clone(), mark);
         new.push(id);
     }

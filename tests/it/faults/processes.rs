@@ -37,7 +37,7 @@ async fn f44_a_command_that_ignores_signals_is_dead_when_its_cancel_is_answered(
         "trap '' INT TERM; echo half of it; (sleep {marker}) & echo $$ > begun; while :; do sleep 1; done"
     );
     let id = setup.ask_bash(&command).await;
-    let shell = setup.line("begun").await;
+    let shell = setup.wait_for_line_in("begun").await;
     wait_until("its child", || processes_with_argument(&marker).len() == 1).await;
     setup.caller.cancel(&id).await;
     let answer = setup.answer(&id).await;
@@ -107,7 +107,7 @@ async fn a_process_whose_first_thread_has_ended_ends_with_its_command() {
     setup.write("code.py", CODE);
     let command = "(setsid python3 code.py > /dev/null 2>&1 &); sleep 600";
     let id = setup.ask_bash(command).await;
-    let process = setup.line("begun").await;
+    let process = setup.wait_for_line_in("begun").await;
     wait_until("the end of its first thread", || is_over(&process)).await;
     assert!(is_alive(&process));
     setup.caller.cancel(&id).await;
@@ -148,7 +148,7 @@ async fn f50_a_stranger_with_a_recorded_process_id_is_not_signalled() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     let id = setup.ask_bash("echo here > begun; sleep 600").await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     let journal = || {
         rusqlite::Connection::open(setup.setting.home.join("state/journal.sqlite3"))
             .expect("the journal")
@@ -231,11 +231,11 @@ async fn f56_a_lock_is_free_when_its_holder_was_killed_and_a_child_of_it_lives()
     let id = setup
         .ask_bash(&format!("setsid sleep {marker} & echo here > begun; wait"))
         .await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     wait_until("the child", || processes_with_argument(&marker).len() == 1).await;
     let background = json!({ "command": "sleep 600", "run_in_background": true });
     setup
-        .call(ToolCall::new("Bash", &background).of("other"))
+        .call(ToolCall::new("Bash", &background).in_conversation("other"))
         .await
         .expect_ok();
     runner.kill();
@@ -287,7 +287,7 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
     let since = Instant::now();
     let bash = |name: &str, before: &str| {
         let line = format!("{before}{}", command(name));
-        ToolCall::new("Bash", &json!({"command": line, "timeout": LIMIT_MS})).of(name)
+        ToolCall::new("Bash", &json!({"command": line, "timeout": LIMIT_MS})).in_conversation(name)
     };
     let status = json!({"shell_id": "sh_1", "wait_ms": LIMIT_MS});
     let asked = [
@@ -297,7 +297,7 @@ async fn commands_that_end_while_the_runner_is_stopped_are_answered_with_their_e
     ];
     let mut shells = Vec::new();
     for name in ["shell", "ends", "leaves"] {
-        shells.push(setup.line(&format!("begun.{name}")).await);
+        shells.push(setup.wait_for_line_in(&format!("begun.{name}")).await);
     }
     // The commands must run well before the limit, also on a slow machine: otherwise the test shows nothing.
     assert!(since.elapsed() < Duration::from_millis(LIMIT_MS));

@@ -99,7 +99,7 @@ async fn f31_an_overloaded_backend_is_asked_seldom_by_everything_together() {
     setup.configure("error_cap_ms = 200", "error_cap_ms = 600000");
     let relay = Relay::before(&setup.setting.url).await;
     let runner = setup.run_at(&relay.url);
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     let calls = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&calls);
     relay.rule(move |path, _| {

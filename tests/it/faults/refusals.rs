@@ -27,7 +27,7 @@ async fn f34_an_expired_token_is_renewed_once_by_all_that_notice() {
         asked.push(setup.ask(gated_call(&format!("ran-{n}"))).await);
     }
     for n in 0..CALLS {
-        setup.line(&format!("ran-{n}")).await;
+        setup.wait_for_line_in(&format!("ran-{n}")).await;
     }
     let old = relay.calls("events:claim")[0].args["token"].clone();
     let opened = relay.calls("devices:openSession").len();
@@ -58,8 +58,8 @@ async fn f34_a_refused_refresh_is_not_tried_by_each_and_the_outbox_is_kept() {
     relay.rule(|_, _| CallFate::say("401 Unauthorized", "", "{\"code\":\"Unauthenticated\"}"));
     // The listing of open requests, the poll, the heartbeat and the catalog all start at once.
     let runner = setup.run_at(&relay.url);
-    runner.logs("refuses this device").await;
-    runner.logs("could not be polled").await;
+    runner.wait_for_log("refuses this device").await;
+    runner.wait_for_log("could not be polled").await;
     setup.status().await;
     assert_eq!(
         relay.calls("devices:openSession").len(),
@@ -78,14 +78,14 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
     setup.configure("unauthorized_ms = 200", "unauthorized_ms = 3600000");
     let relay = Relay::before(&setup.setting.url).await;
     let runner = setup.run_at(&relay.url);
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     let first = setup.ask(gated_call("first")).await;
-    setup.line("first").await;
+    setup.wait_for_line_in("first").await;
     let opened = relay.calls("devices:openSession").len();
     relay.rule(|_, _| CallFate::say("403 Forbidden", "", "{\"code\":\"DeviceRevoked\"}"));
     setup.write("go", "");
     setup.wait_for_state(&first, RequestState::Finished).await;
-    runner.logs("refuses this device").await;
+    runner.wait_for_log("refuses this device").await;
     // The poll that was held since before brings the request. The runner accepts it and no longer claims it.
     let second = setup.ask_bash("echo ran >> second").await;
     setup.wait_for_state(&second, RequestState::Accepted).await;
@@ -118,7 +118,7 @@ async fn f35_a_revoked_device_claims_no_more_keeps_its_results_and_does_not_hamm
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f54_w78_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
+async fn f54_a_clock_ten_minutes_off_is_corrected_from_the_date_and_told() {
     for skew_s in [600, -600] {
         let setup = RunnerFixture::with_skewed_clock(skew_s * 1_000).await;
         setup.faults.plan("*", None, InjectedFault::Date(skew_s));
@@ -157,7 +157,7 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
     let id = setup
         .ask_bash("echo begun > begun; until [ -e go ]; do sleep 0.02; done; echo whole > effect")
         .await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     // Another process with this identity claims the request, after our lease ran out unnoticed.
     let claim = relay.calls("events:claim")[0].args.clone();
     relay.rule(|path, _| {
@@ -188,7 +188,9 @@ async fn f66_a_lease_lost_during_an_effect_does_not_kill_it_and_is_said() {
         .expect("an answer");
     assert_contains!(taken.text().await.expect("a text"), r#""granted":true"#);
     relay.rule(|_, _| CallFate::Pass);
-    runner.logs("the lease of a running call was lost").await;
+    runner
+        .wait_for_log("the lease of a running call was lost")
+        .await;
     setup.write("go", "");
     setup.wait_for_state(&id, RequestState::Undeliverable).await;
     assert_eq!(

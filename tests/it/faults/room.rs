@@ -19,7 +19,7 @@ async fn f20_without_open_files_new_work_is_refused_as_busy_and_what_runs_is_ans
             format!("echo > began.{n}; until [ -e go ]; do sleep 0.02; done; echo the end");
         asked.push(
             setup
-                .ask(ToolCall::bash(&command).of(&format!("talk-{n}")))
+                .ask(ToolCall::bash(&command).in_conversation(&format!("talk-{n}")))
                 .await,
         );
     }

@@ -211,7 +211,7 @@ async fn the_status_tells_how_much_waits_and_is_being_sent() {
     let _runner = setup.run_at(&proxy.url);
     for n in 0..8 {
         let id = setup
-            .ask(ToolCall::bash("seq 1 20000").of(&format!("talk-{n}")))
+            .ask(ToolCall::bash("seq 1 20000").in_conversation(&format!("talk-{n}")))
             .await;
         setup.wait_for_state(&id, RequestState::Finished).await;
     }

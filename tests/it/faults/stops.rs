@@ -11,7 +11,7 @@ async fn f49_a_poll_that_panics_is_one_that_failed() {
     let runner = setup.run_after("export PUNIE_FAILPOINTS=poll=panic@2");
     // The backend holds the first poll until there is a request.
     setup.bash("true").await.expect_ok();
-    runner.logs("could not be polled").await;
+    runner.wait_for_log("could not be polled").await;
     setup.bash("echo on").await.expect_ok();
     runner.stop().await;
 }
@@ -32,16 +32,16 @@ async fn f58_a_stop_during_five_running_commands_leaves_none_unanswered() {
         let begun = format!("echo half of it; echo $$ > begun.{n}; {command}");
         asked.push(
             setup
-                .ask(ToolCall::bash(&begun).of(&format!("talk-{n}")))
+                .ask(ToolCall::bash(&begun).in_conversation(&format!("talk-{n}")))
                 .await,
         );
     }
     let mut shells = Vec::new();
     for n in 0..commands.len() {
-        shells.push(setup.line(&format!("begun.{n}")).await);
+        shells.push(setup.wait_for_line_in(&format!("begun.{n}")).await);
     }
     runner.terminate();
-    runner.logs("asked to stop").await;
+    runner.wait_for_log("asked to stop").await;
     setup.write("go", "");
     assert_eq!(runner.end().await.code, Some(0));
     assert!(
@@ -73,7 +73,7 @@ async fn a_stop_that_hangs_is_cut_short_and_the_next_life_answers() {
         hanging.display()
     ));
     let id = setup.ask_bash("echo $$ > begun; sleep 600").await;
-    let shell = setup.line("begun").await;
+    let shell = setup.wait_for_line_in("begun").await;
     runner.terminate();
     wait_until("the stop to hang", || hanging.exists()).await;
     runner.terminate();

@@ -99,7 +99,7 @@ async fn five_seconds_after_a_stranger_is_gone_everything_is_answered_and_it_was
         let tools = ToolRegistry::new([tools]).expect("one tool");
         let ask = async |talk: &str| {
             let ask = ToolCall::new("Await", &json!({ "file": setup.file("go") }));
-            setup.ask(ask.of(talk)).await
+            setup.ask(ask.in_conversation(talk)).await
         };
         let mut time = SteppedTime::stop();
         let settings = RunnerSettings::default();
@@ -213,7 +213,7 @@ async fn an_address_where_no_backend_ever_answered_is_called_probably_wrong() {
         .json();
     assert_eq!(without_runner["backend"]["trouble"], "no_backend");
     let runner = setup.run_at(&relay.url);
-    runner.logs(&sentence).await;
+    runner.wait_for_log(&sentence).await;
     wait_until("the runner to say so", || {
         setup.journal_note("backend_trouble").as_deref() == Some("no_backend")
     })

@@ -197,7 +197,7 @@ async fn f60_what_every_version_left_is_settled_by_the_rules() {
                 .ask(
                     ToolCall::new(tool, args)
                         .with("requestId", json!(id))
-                        .of(id),
+                        .in_conversation(id),
                 )
                 .await;
         }
@@ -237,11 +237,11 @@ async fn f60_what_belongs_to_no_known_backend_waits_for_a_configured_one() {
         .ask(
             ToolCall::new("Write", &write)
                 .with("requestId", json!("accepted-write"))
-                .of("accepted-write"),
+                .in_conversation("accepted-write"),
         )
         .await;
     let dev = RunningProgram::start(&setup.setting, &["dev", "--json"]);
-    dev.logs("the catalog is published").await;
+    dev.wait_for_log("the catalog is published").await;
     let status = setup.status().await;
     let waiting = &status["otherBackends"];
     assert_eq!(waiting.as_array().map(Vec::len), Some(1), "{status}");

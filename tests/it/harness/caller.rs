@@ -82,7 +82,7 @@ impl ToolCall {
         Self::new("Bash", &json!({ "command": command }))
     }
 
-    pub fn of(self, conversation: &str) -> Self {
+    pub fn in_conversation(self, conversation: &str) -> Self {
         self.with("conversationId", json!(conversation))
     }
 

@@ -187,7 +187,7 @@ impl RunningProgram {
     }
 
     /// Waits until its log contains these words.
-    pub async fn logs(&self, words: &str) {
+    pub async fn wait_for_log(&self, words: &str) {
         wait_until(&format!("{words:?} in its log"), || {
             self.log().contains(words)
         })

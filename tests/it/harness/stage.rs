@@ -332,7 +332,7 @@ impl RunnerFixture {
     }
 
     /// Waits until a file in the workspace holds a whole line, and returns the line.
-    pub async fn line(&self, name: &str) -> String {
+    pub async fn wait_for_line_in(&self, name: &str) -> String {
         wait_until(&format!("a line in {name}"), || {
             self.read(name).contains('\n')
         })

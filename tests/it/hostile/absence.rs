@@ -74,7 +74,7 @@ impl OtherKernel {
     }
 
     /// Runs the program with `--json`, and returns its one line of JSON.
-    pub(super) fn says(&self, args: &[&str]) -> Value {
+    pub(super) fn run_json(&self, args: &[&str]) -> Value {
         let args = [&["--json"], args].concat();
         let output = self.command(&args).output().expect("it runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -82,7 +82,7 @@ impl OtherKernel {
     }
 
     fn level(&self) -> String {
-        self.says(&["status"])["confinement"]
+        self.run_json(&["status"])["confinement"]
             .as_str()
             .expect("a level")
             .to_owned()
@@ -128,16 +128,16 @@ fn without_landlock_and_namespaces_the_level_drops_and_what_executes_is_refused_
     }
     assert_lacks!(level, "tcp", "udp"; "the network must still be confined");
     for (tool, args) in RUNNING {
-        let answer = bare.says(&["call", tool, args]);
+        let answer = bare.run_json(&["call", tool, args]);
         assert_eq!(answer["error"], refusal_text(&level, "none"), "{tool}");
         assert_eq!(answer["meta"]["code"], "policy_denied", "{tool}");
     }
     assert!(!bare.path("work/made").exists());
-    let read = bare.says(&["call", "Read", r#"{"file_path":"file"}"#]);
+    let read = bare.run_json(&["call", "Read", r#"{"file_path":"file"}"#]);
     assert_contains!(read["result"].to_string(), "there"; "Read must still work");
     let edit =
         json!({"file_path": "file", "old_string": "there", "new_string": "here"}).to_string();
-    bare.says(&["call", "Edit", &edit]);
+    bare.run_json(&["call", "Edit", &edit]);
     assert_eq!(
         std::fs::read_to_string(bare.path("work/file")).expect("there"),
         "here",
@@ -159,7 +159,7 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
             "partial:[signal_runner]",
             "version {version}"
         );
-        let answer = older.says(&["call", "Bash", r#"{"command":"echo ran > made"}"#]);
+        let answer = older.run_json(&["call", "Bash", r#"{"command":"echo ran > made"}"#]);
         assert_eq!(
             answer["error"],
             refusal_text("partial:[signal_runner]", "partial"),
@@ -176,7 +176,7 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
     let oldest = oldest.also_without_namespaces();
     std::fs::write(oldest.path("user/rc"), "as it was").expect("written");
     let cut = r#"{"command":"python3 -c 'import os; os.open(os.path.expanduser(\"~/rc\"), os.O_RDONLY | os.O_TRUNC)'; python3 -c 'import os; os.truncate(os.path.expanduser(\"~/rc\"), 0)'"}"#;
-    let answer = oldest.says(&["call", "Bash", cut]).to_string();
+    let answer = oldest.run_json(&["call", "Bash", cut]).to_string();
     assert_eq!(
         answer.matches("Operation not permitted").count(),
         2,
@@ -188,7 +188,7 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
     );
     let allowed = OtherKernel::of_version("5", "[sandbox]\nrequire = \"partial\"\n");
     let answer = allowed
-        .says(&["call", "Bash", r#"{"command":"echo ran; echo x >> ~/rc"}"#])
+        .run_json(&["call", "Bash", r#"{"command":"echo ran; echo x >> ~/rc"}"#])
         .to_string();
     assert_contains!(answer, "ran", "Read-only file system");
     assert!(
@@ -200,7 +200,7 @@ fn an_older_landlock_names_the_one_thing_that_it_cannot_keep_in() {
 #[test]
 fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     let bare = OtherKernel::new("[sandbox]\nrequire = \"partial\"\n");
-    let answer = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
+    let answer = bare.run_json(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     assert_eq!(
         answer["error"]
             .as_str()
@@ -210,11 +210,11 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     );
     let bare = OtherKernel::new("[sandbox]\nrequire = \"none\"\n");
     let answer = bare
-        .says(&["call", "Bash", r#"{"command":"echo ran"}"#])
+        .run_json(&["call", "Bash", r#"{"command":"echo ran"}"#])
         .to_string();
     assert_contains!(answer, "ran");
     let off = OtherKernel::new("[sandbox]\nconfine = false\n");
-    let answer = off.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
+    let answer = off.run_json(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     let text = "Nothing was run. The owner requires confinement \"full\" for what runs programs, and it is none here because \
                 confine = false is set. The owner can allow it as it is: require = \"none\" under [sandbox] in config.toml. It takes effect at once. \
                 Tools that read or edit files work on.";
@@ -222,7 +222,7 @@ fn what_the_owner_allows_runs_and_what_is_off_says_so() {
     let open = OtherKernel::new("[sandbox]\nconfine = false\nrequire = \"none\"\n");
     assert_eq!(open.level(), "none");
     assert_contains!(
-        open.says(&["call", "Bash", r#"{"command":"echo ran"}"#])
+        open.run_json(&["call", "Bash", r#"{"command":"echo ran"}"#])
             .to_string(),
         "ran"
     );

@@ -342,7 +342,9 @@ async fn status_says_which_caches_are_shared_and_what_the_home_takes() {
     );
     let runner = setup.run();
     published_caches(&setup, &runner).await;
-    runner.logs("removed the copies of your caches").await;
+    runner
+        .wait_for_log("removed the copies of your caches")
+        .await;
     assert!(!setup.setting.home.join("command-home").exists());
     let text = setup.command(&["status", "-v"]).await.out;
     assert_contains!(text, "shared with commands", ".npm/_cacache");
@@ -358,7 +360,7 @@ async fn copied_settings_of_an_earlier_version_are_removed_and_status_says_so_on
     let copy = setup.setting.home.join("commands/home/.gitconfig");
     write_file(&copy, "[sendemail]\n\tsmtpPass = of-earlier\n");
     let runner = setup.run();
-    runner.logs("had copied of your settings").await;
+    runner.wait_for_log("had copied of your settings").await;
     assert_eq!(fs::read_to_string(&copy).expect("there"), "");
     let said = "had copied of your settings";
     let text = setup.command(&["status"]).await.out;

@@ -168,7 +168,7 @@ fn without_a_view_the_lists_hold_and_this_gets_through() {
     std::fs::write(bare.path("work/list"), list.join("\n") + "\n").expect("written");
     let command = "while read -r path; do cat \"$path\" >/dev/null 2>&1 && echo \"$path\"; done < list > open; wc -l < open";
     let args = json!({ "command": command }).to_string();
-    let answer = bare.says(&["call", "Bash", &args]);
+    let answer = bare.run_json(&["call", "Bash", &args]);
     let open = std::fs::read_to_string(bare.path("work/open")).expect("written");
     let open: Vec<&str> = open.lines().collect();
     let home = bare.path("user").canonicalize().expect("real");
@@ -179,7 +179,7 @@ fn without_a_view_the_lists_hold_and_this_gets_through() {
         .collect();
     let listed: Vec<PathBuf> = LISTED.iter().map(PathBuf::from).collect();
     assert_eq!(kept, listed, "{answer}");
-    let level = bare.says(&["status"])["confinement"].to_string();
+    let level = bare.run_json(&["status"])["confinement"].to_string();
     assert_contains!(level, "read_home");
 }
 

@@ -82,7 +82,7 @@ fn init_asks_on_a_terminal_and_writes_the_answer() {
         assert_lacks!(shown, "Linux 6.12"; "a newer kernel must not be proposed");
         let written = config_of(&bare);
         assert_contains!(written, &format!("\nrequire = \"{line}\"\n"));
-        let answer = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
+        let answer = bare.run_json(&["call", "Bash", r#"{"command":"echo ran"}"#]);
         assert_eq!(answer.get("error").is_none(), line == "partial", "{answer}");
     }
 }

@@ -122,11 +122,11 @@ fn a_change_of_one_of_very_many_files_is_told_of() {
     for number in 0..1_000 {
         fs::write(bare.path(&format!("work/.git/hooks/h{number}")), "hook").expect("written");
     }
-    let quiet = bare.says(&["call", "Bash", r#"{"command":"true"}"#]);
+    let quiet = bare.run_json(&["call", "Bash", r#"{"command":"true"}"#]);
     assert_lacks!(quiet.to_string(), "was changed");
     for number in [0, 500, 999] {
         let command = format!(r#"{{"command":"echo x >> .git/hooks/h{number}"}}"#);
-        let answer = bare.says(&["call", "Bash", &command]);
+        let answer = bare.run_json(&["call", "Bash", &command]);
         let warnings = answer["meta"]["warnings"].to_string();
         assert!(
             warnings.contains(&format!(
@@ -141,8 +141,8 @@ fn a_change_of_one_of_very_many_files_is_told_of() {
 fn what_cannot_be_looked_into_is_read_only_as_a_whole() {
     let user = OrdinaryUser::new();
     let bash =
-        |command: &str| user.says(&["call", "Bash", &json!({"command": command}).to_string()]);
-    let status = user.says(&["status"]);
+        |command: &str| user.run_json(&["call", "Bash", &json!({"command": command}).to_string()]);
+    let status = user.run_json(&["status"]);
     let is_kept = status["protectedPaths"] == "read_only";
     let why = format!("protected paths are not read-only to an ordinary user: {status}");
     if !can_be_tried("a repository of mode 0", (!is_kept).then_some(why.as_str())) {

@@ -327,7 +327,7 @@ async fn the_view_of_others_is_left_as_it_is() {
 fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
     let bare = OtherKernel::under("without", &["namespaces"], "");
     let level = "partial:[write_protected,reach_daemons,read_home,change_metadata]";
-    let refused = bare.says(&["call", "Bash", r#"{"command":"echo ran"}"#]);
+    let refused = bare.run_json(&["call", "Bash", r#"{"command":"echo ran"}"#]);
     let text = refused["error"].as_str().unwrap_or_default();
     assert_contains!(text, level, "require = \"partial\" under [sandbox]"; "{refused}");
     let bare = OtherKernel::under(
@@ -336,7 +336,7 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
         "[sandbox]\nrequire = \"partial\"\n",
     );
     make_repository(&bare.path("work"));
-    let status = bare.says(&["status"]);
+    let status = bare.run_json(&["status"]);
     assert_fields!(status, {"confinement": level, "protectedPaths": "watched"});
     let opening = json!({
         "setting": "level",
@@ -348,7 +348,7 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
         status["limits"]["memory"], false,
         "the limit is unknown without a runner: {status}"
     );
-    let answer = bare.says(&[
+    let answer = bare.run_json(&[
         "call",
         "Bash",
         r#"{"command":"git config core.pager x; echo x > .git/hooks/pre-commit"}"#,
@@ -360,7 +360,7 @@ fn where_there_are_no_namespaces_what_was_changed_is_told_of() {
         "{answer}"
     );
     let bare = OtherKernel::under("older_landlock", &["7"], "");
-    assert_eq!(bare.says(&["status"])["protectedPaths"], "read_only");
+    assert_eq!(bare.run_json(&["status"])["protectedPaths"], "read_only");
 }
 
 #[test]
@@ -376,8 +376,8 @@ fn a_hook_of_a_commit_finds_them_read_only_too() {
     );
     let before = std::fs::read_to_string(&config).expect("there");
     std::fs::write(work.join("a.txt"), "two\n").expect("written");
-    bare.says(&["call", "GitAdd", r#"{"paths":["a.txt"]}"#]);
-    let answer = bare.says(&["call", "GitCommit", r#"{"message":"two"}"#]);
+    bare.run_json(&["call", "GitAdd", r#"{"paths":["a.txt"]}"#]);
+    let answer = bare.run_json(&["call", "GitCommit", r#"{"message":"two"}"#]);
     assert_eq!(answer["outcome"], "ok", "{answer}");
     assert!(work.join("ran").exists(), "the hook must run: {answer}");
     assert_eq!(std::fs::read_to_string(&config).expect("there"), before);
@@ -398,7 +398,7 @@ fn a_link_in_what_commands_may_write_beside_leads_no_other_grant_anywhere() {
         user.display()
     );
     let answer = bare
-        .says(&["call", "Bash", &json!({"command": command}).to_string()])
+        .run_json(&["call", "Bash", &json!({"command": command}).to_string()])
         .to_string();
     assert_contains!(answer, "tried");
     assert_lacks!(answer, "the-key");

@@ -91,7 +91,7 @@ impl GuardedFixture {
     }
 
     /// Waits until the owner is notified about this path.
-    async fn told(&self, path: &str) -> OwnerNotice {
+    async fn wait_for_notice(&self, path: &str) -> OwnerNotice {
         let find = async || {
             let notices = self.switches.list_notices();
             notices
@@ -237,7 +237,7 @@ async fn planted_code_does_not_run(command: &str) {
         let planted = guarded.yard.path("work/planted");
         wait_until("the attack is done", || planted.exists()).await;
         if !guarded.yard.path("work/refused").exists() {
-            let notice = guarded.told(attack.told).await;
+            let notice = guarded.wait_for_notice(attack.told).await;
             assert_contains!(notice.text, "while a command ran");
         }
         let ran = guarded.owner("", attack.owner);
@@ -271,7 +271,7 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     );
     assert!(configured.status.success(), "{configured:?}");
     // While a command runs, a new key that runs a program counts as the command's change.
-    let notice = guarded.told(".git/config").await;
+    let notice = guarded.wait_for_notice(".git/config").await;
     assert_contains!(notice.text, "were taken out");
     wait_until("the key to be taken out", || {
         let text = guarded.yard.read("work/.git/config");
@@ -292,7 +292,7 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
         .expect("undone");
     let again = json!({"command": "echo x > .mcp.json"});
     guarded.yard.call(again).await.expect("it runs");
-    guarded.told("work/.mcp.json").await;
+    guarded.wait_for_notice("work/.mcp.json").await;
     assert_contains!(guarded.yard.read("work/.git/config"), "fsmonitor");
     assert_eq!(guarded.yard.read("work/.vscode/settings.json"), "mine");
     assert_eq!(guarded.yard.read("work/.vscode/tasks.json"), "{\"a\": 1}");
@@ -461,7 +461,7 @@ async fn a_repository_that_a_living_process_links_deep_down_is_found_at_once() {
     // The comparison each minute would find it anyway.
     let told = tokio::time::timeout(
         Duration::from_secs(30),
-        guarded.told("a/b/deep/.git/config"),
+        guarded.wait_for_notice("a/b/deep/.git/config"),
     );
     told.await.expect("long before the minute is over");
     let ran = guarded.owner("", "git status");
@@ -494,7 +494,7 @@ async fn ordinary_work_with_git_is_not_told() {
     let command =
         format!("{identity} mkdir -p z/z/z && cd z/z/z && git init -q && git config core.pager x");
     guarded.yard.bash(&command).await;
-    guarded.told("z/z/z/.git/config").await;
+    guarded.wait_for_notice("z/z/z/.git/config").await;
     let notices = guarded.switches.list_notices();
     assert_eq!(notices.len(), 1, "{notices:?}");
 }
@@ -521,7 +521,7 @@ async fn a_file_that_is_created_and_not_yet_written_stays_and_what_is_written_th
         .yard
         .bash("mkdir -p .git/worktrees/u; : > .git/worktrees/u/commondir; echo /elsewhere > .git/worktrees/u/commondir")
         .await;
-    guarded.told(".git/worktrees/u/commondir").await;
+    guarded.wait_for_notice(".git/worktrees/u/commondir").await;
 }
 
 #[tokio::test]
@@ -558,7 +558,7 @@ fn the_owner_is_told_by_the_program_until_it_is_acknowledged() {
     let bare = OtherKernel::under("older_landlock", &["7"], "");
     make_repository(&bare.path("work"));
     let plant = r#"{"command":"echo ../evil > .git/commondir"}"#;
-    let answer = bare.says(&["call", "Bash", plant]);
+    let answer = bare.run_json(&["call", "Bash", plant]);
     assert!(
         answer["meta"]["warnings"][0]
             .as_str()
@@ -567,17 +567,17 @@ fn the_owner_is_told_by_the_program_until_it_is_acknowledged() {
     );
     let commondir = bare.path("work/.git/commondir");
     assert!(!commondir.exists());
-    let status = bare.says(&["status"]);
+    let status = bare.run_json(&["status"]);
     let words = |status: &Value| status["degraded"].to_string();
     assert_contains!(words(&status), "protected_paths");
     let request = status["protectedPathChanges"][0]["request"]
         .as_str()
         .expect("an entry")
         .to_owned();
-    let row = bare.says(&["audit", "list", "--request", &request]);
+    let row = bare.run_json(&["audit", "list", "--request", &request]);
     assert_eq!(row["event"], "protected_path", "{row}");
-    let undone = bare.says(&["undo", &request]);
+    let undone = bare.run_json(&["undo", &request]);
     assert!(undone["undone"] == true && commondir.exists(), "{undone}");
-    assert_eq!(bare.says(&["ack"])["request"], request.as_str());
-    assert_lacks!(words(&bare.says(&["status"])), "protected_paths");
+    assert_eq!(bare.run_json(&["ack"])["request"], request.as_str());
+    assert_lacks!(words(&bare.run_json(&["status"])), "protected_paths");
 }

@@ -44,7 +44,7 @@ impl OrdinaryUser {
         self.folder.path().join(name)
     }
 
-    pub(super) fn says(&self, args: &[&str]) -> Value {
+    pub(super) fn run_json(&self, args: &[&str]) -> Value {
         let mut command = Command::new(self.path("program"));
         command
             .arg("--json")
@@ -79,13 +79,13 @@ fn parse_report(text: &str) -> (u32, &str) {
 #[test]
 fn h53_a_fork_bomb_of_an_ordinary_user_ends_at_the_limit_and_the_next_command_runs() {
     let user = OrdinaryUser::new();
-    let status = user.says(&["status"]);
+    let status = user.run_json(&["status"]);
     let has_loopback = status["network"] == "ask" && status["confinement"] == "full";
     let why = format!("no loopback of its own, which the limit is set in: {status}");
     if !can_be_tried("H53, a fork bomb", (!has_loopback).then_some(why.as_str())) {
         return;
     }
-    let answer = user.says(&["call", "Bash", r#"{"command":"./bomb 2000"}"#]);
+    let answer = user.run_json(&["call", "Bash", r#"{"command":"./bomb 2000"}"#]);
     let text = answer["result"]
         .as_str()
         .unwrap_or_else(|| panic!("{answer}"))
@@ -95,7 +95,7 @@ fn h53_a_fork_bomb_of_an_ordinary_user_ends_at_the_limit_and_the_next_command_ru
     // The limit also counts the shell, the program itself and the runner's own threads.
     assert!((900..1_024).contains(&made), "{text}");
     let after = user
-        .says(&["call", "Bash", r#"{"command":"./bomb 100"}"#])
+        .run_json(&["call", "Bash", r#"{"command":"./bomb 100"}"#])
         .to_string();
     assert_contains!(after, "100 out");
 }

@@ -6,13 +6,13 @@ use super::absence::OtherKernel;
 fn a_new_file_is_made_where_there_are_no_hard_links_and_none_is_replaced() {
     for lacking in ["links", "flags"] {
         let bare = OtherKernel::under("without", &[lacking], "");
-        let answer = bare.says(&["call", "Write", r#"{"file_path":"new","content":"made\n"}"#]);
+        let answer = bare.run_json(&["call", "Write", r#"{"file_path":"new","content":"made\n"}"#]);
         assert_starts_with!(answer["result"].as_str().unwrap_or_default(), "Created "; "{lacking}");
         assert_eq!(
             std::fs::read_to_string(bare.path("work/new")).expect("it is there"),
             "made\n"
         );
-        let answer = bare.says(&[
+        let answer = bare.run_json(&[
             "call",
             "Write",
             r#"{"file_path":"file","content":"x","overwrite":"never"}"#,

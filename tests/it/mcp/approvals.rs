@@ -23,7 +23,7 @@ async fn the_person_at_the_client_allows_a_call_by_a_form() {
         let person = answering_client(ElicitationAction::Accept, content);
         let client = user.connects(person.clone(), &[]).await;
         let command = json!({"command": "echo yes > ran"});
-        client.runs("Bash", command).await;
+        client.call_ok("Bash", command).await;
         assert!(user.path("work/ran").exists());
         let asked = person.asked.lock().clone();
         assert_eq!(asked.len(), 1, "{asked:?}");
@@ -31,7 +31,7 @@ async fn the_person_at_the_client_allows_a_call_by_a_form() {
         let shown = form["message"].as_str().expect("a text");
         let folder = format!("Folder: {}", user.path("work").display());
         assert_contains!(shown, "command: echo yes > ran", &folder);
-        client.closes().await;
+        client.close().await;
     }
 }
 
@@ -45,10 +45,10 @@ async fn a_refusal_and_an_unclear_answer_refuse() {
         let user = McpUser::new();
         user.configure(ASK);
         let client = user.connects(answering_client(action, content), &[]).await;
-        let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
+        let refused = client.call("Bash", json!({"command": "touch ran"})).await;
         assert_eq!(refused.is_error, Some(true), "{refused:?}");
         assert!(!user.path("work/ran").exists());
-        client.closes().await;
+        client.close().await;
     }
 }
 
@@ -59,11 +59,11 @@ async fn a_client_that_cannot_show_the_form_refuses() {
     let mut broken = answering_client(ElicitationAction::Accept, json!({"answer": "Allow"}));
     broken.shows_no_forms = true;
     let client = user.connects(broken.clone(), &[]).await;
-    let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
+    let refused = client.call("Bash", json!({"command": "touch ran"})).await;
     assert_eq!(refused.is_error, Some(true), "{refused:?}");
     assert!(!user.path("work/ran").exists());
     assert_eq!(broken.asked.lock().len(), 1);
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -71,8 +71,8 @@ async fn without_forms_nobody_can_be_asked() {
     let user = McpUser::new();
     user.configure(&format!("{ASK}notify = false\n"));
     let client = user.connects(TestClient::default(), &[]).await;
-    let refused = client.calls("Bash", json!({"command": "touch ran"})).await;
+    let refused = client.call("Bash", json!({"command": "touch ran"})).await;
     assert_eq!(refused.is_error, Some(true), "{refused:?}");
     assert!(!user.path("work/ran").exists(), "{}", result_text(&refused));
-    client.closes().await;
+    client.close().await;
 }

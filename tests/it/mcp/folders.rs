@@ -51,7 +51,7 @@ pub(super) async fn expect_failure(
     tool: &'static str,
     args: Value,
 ) -> String {
-    let answer = client.calls(tool, args).await;
+    let answer = client.call(tool, args).await;
     assert_eq!(answer.is_error, Some(true), "{answer:?}");
     result_text(&answer)
 }
@@ -75,7 +75,7 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
     let two = user.path("work/two");
     let outside = two.join("file");
     client
-        .runs("Write", json!({"file_path": "made", "content": "text"}))
+        .call_ok("Write", json!({"file_path": "made", "content": "text"}))
         .await;
     assert!(user.path("work/one/made").exists());
     for path in [outside.to_str().expect("text"), "../two/file"] {
@@ -84,11 +84,11 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
         expect_failure(&client, "Write", json!({"file_path": path, "content": "x"})).await;
     }
     let found = client
-        .runs("Grep", json!({"pattern": "of", "output_mode": "content"}))
+        .call_ok("Grep", json!({"pattern": "of", "output_mode": "content"}))
         .await;
     assert_contains!(found, "of one");
     assert_lacks!(found, "of two");
-    let found = client.runs("Glob", json!({"pattern": "**/*"})).await;
+    let found = client.call_ok("Glob", json!({"pattern": "**/*"})).await;
     assert!(found.contains("made") && !found.contains("two"), "{found}");
     expect_failure(&client, "Glob", json!({"pattern": "*", "path": two})).await;
     let command = format!(
@@ -96,7 +96,7 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
         two.display(),
         outside.display()
     );
-    let said = result_text(&client.calls("Bash", json!({"command": command})).await);
+    let said = result_text(&client.call("Bash", json!({"command": command})).await);
     assert_contains!(said, "work/one\n", "of one");
     assert_lacks!(said, "of two");
     let command = format!(
@@ -104,7 +104,7 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
         outside.display(),
         two.join("new").display()
     );
-    client.calls("Bash", json!({"command": command})).await;
+    client.call("Bash", json!({"command": command})).await;
     let said = expect_failure(
         &client,
         "Bash",
@@ -117,7 +117,7 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
     expect_failure(&client, "SqliteQuery", database).await;
     assert_eq!(std::fs::read_to_string(outside).expect("there"), "of two\n");
     assert!(!two.join("new").exists());
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -127,14 +127,14 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
     let two = connects_in(&user, "work/two", TestClient::default()).await;
     let whole = user.connects(TestClient::default(), &[]).await;
     let shell = json!({"command": "bash", "run_in_background": true, "tty": true});
-    one.runs("Bash", shell.clone()).await;
+    one.call_ok("Bash", shell.clone()).await;
     let typed = || json!({"shell_id": "sh_1", "text": "touch typed\n"});
     let said = expect_failure(&two, "WriteShell", typed()).await;
     assert_contains!(said, "There are no background shells");
-    one.runs("WriteShell", typed()).await;
+    one.call_ok("WriteShell", typed()).await;
     wait_until("the typed command", || user.path("work/one/typed").exists()).await;
     let asked = json!({"tool": "Bash", "args": {"command": "echo of the task"}});
-    one.runs("Task", asked).await;
+    one.call_ok("Task", asked).await;
     for (tool, args) in cases! {
         ("ShellStatus", json!({"shell_id": "sh_1"})),
         ("KillShell", json!({"shell_id": "sh_1"})),
@@ -142,19 +142,20 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
         ("TaskOutput", json!({"task_id": "task_1", "wait_ms": 10_000})),
     } {
         expect_failure(&two, tool, args.clone()).await;
-        one.runs(tool, args).await;
+        one.call_ok(tool, args).await;
     }
     for tool in ["ShellStatus", "TaskOutput"] {
-        let own = one.runs(tool, json!({})).await;
-        let of_two = two.runs(tool, json!({})).await;
+        let own = one.call_ok(tool, json!({})).await;
+        let of_two = two.call_ok(tool, json!({})).await;
         assert_contains!(own, "sh_1");
         assert_contains!(of_two, "There are no");
     }
     // A shell of a session with more folders may reach those too, so this session may not type into it.
     let mut shell = shell;
     shell["working_directory"] = json!(user.path("work/two"));
-    whole.runs("Bash", shell).await;
-    two.runs("ShellStatus", json!({"shell_id": "sh_2"})).await;
+    whole.call_ok("Bash", shell).await;
+    two.call_ok("ShellStatus", json!({"shell_id": "sh_2"}))
+        .await;
     let said = expect_failure(
         &two,
         "WriteShell",
@@ -167,11 +168,13 @@ async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
         "---\nname: Counting\n---\nDo it.\n",
     );
     let skill = json!({"skill_id": "counting", "command": "sleep 60", "run_in_background": true});
-    one.runs("SkillBash", skill).await;
-    one.runs("KillShell", json!({"shell_id": "sh_3"})).await;
-    whole.runs("KillShell", json!({"shell_id": "sh_2"})).await;
+    one.call_ok("SkillBash", skill).await;
+    one.call_ok("KillShell", json!({"shell_id": "sh_3"})).await;
+    whole
+        .call_ok("KillShell", json!({"shell_id": "sh_2"}))
+        .await;
     for client in [one, two, whole] {
-        client.closes().await;
+        client.close().await;
     }
 }
 
@@ -184,7 +187,7 @@ async fn two_sessions_at_once_each_work_in_their_own_project() {
     for round in 0..3 {
         let name = format!("made-{round}");
         let args = json!({"command": format!("cat file; touch {name}")});
-        let calls = (one.runs("Bash", args.clone()), two.runs("Bash", args));
+        let calls = (one.call_ok("Bash", args.clone()), two.call_ok("Bash", args));
         let (of_one, of_two) = tokio::join!(calls.0, calls.1);
         assert_contains!(of_one, "of one");
         assert_contains!(of_two, "of two");
@@ -192,11 +195,11 @@ async fn two_sessions_at_once_each_work_in_their_own_project() {
             assert!(user.path("work").join(project).join(&name).exists());
         }
         let both = json!({"command": "cat one/file two/file"});
-        let both = whole.runs("Bash", both).await;
+        let both = whole.call_ok("Bash", both).await;
         assert_contains!(both, "of one", "of two");
     }
     for client in [one, two, whole] {
-        client.closes().await;
+        client.close().await;
     }
 }
 
@@ -209,25 +212,25 @@ async fn what_a_session_changes_comes_back_and_changes_of_another_stay() {
     let began = user.path("other/began");
     let go = user.path("other/go");
     let command = "echo changed > file; mkdir made; touch began; until [ -e go ]; do sleep 0.05; done; rm -r made";
-    let changing = other.calls("Bash", json!({"command": command}));
+    let changing = other.call("Bash", json!({"command": command}));
     let beside = async {
         wait_until("the command runs", || began.exists()).await;
-        two.runs("Bash", json!({"command": "echo changed > file"}))
+        two.call_ok("Bash", json!({"command": "echo changed > file"}))
             .await;
         std::fs::write(&go, "").expect("written");
     };
     let (changed, ()) = tokio::join!(changing, beside);
     assert_eq!(changed.is_error, Some(false), "{changed:?}");
-    let undone = user.types(&["undo", &super::request_id(&changed)]).await;
+    let undone = user.run_cli(&["undo", &super::request_id(&changed)]).await;
     let read = |path: &str| std::fs::read_to_string(user.path(path)).expect("there");
     assert_eq!(read("other/file"), "of other\n", "{undone}");
     assert_eq!(read("work/two/file"), "changed\n", "{undone}");
     let edit = json!({"file_path": "file", "content": "by a tool"});
-    let written = other.calls("Write", edit).await;
-    user.types(&["undo", &super::request_id(&written)]).await;
+    let written = other.call("Write", edit).await;
+    user.run_cli(&["undo", &super::request_id(&written)]).await;
     assert_eq!(read("other/file"), "of other\n");
-    other.closes().await;
-    two.closes().await;
+    other.close().await;
+    two.close().await;
 }
 
 #[tokio::test]
@@ -244,9 +247,9 @@ async fn rules_from_the_owners_workspace_hold_in_a_narrowed_session() {
     assert_contains!(said, "secrets");
     expect_failure(&client, "Bash", json!({"command": "cat x > secret/file"})).await;
     client
-        .runs("Read", json!({"file_path": "other/secret"}))
+        .call_ok("Read", json!({"file_path": "other/secret"}))
         .await;
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -255,7 +258,10 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
     let person = answering_client(ElicitationAction::Accept, json!({}));
     let client = connects_in(&user, "other", person.clone()).await;
     let read = || json!({"file_path": "file"});
-    let (first, second) = tokio::join!(client.runs("Read", read()), client.runs("Read", read()));
+    let (first, second) = tokio::join!(
+        client.call_ok("Read", read()),
+        client.call_ok("Read", read())
+    );
     assert!(first.contains("of other") && second.contains("of other"));
     let asked = person.asked.lock().clone();
     assert_eq!(asked.len(), 1, "{asked:?}");
@@ -264,28 +270,28 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
     assert_contains!(asked[0], &question);
     // The answer also holds for a client that cannot show forms.
     let silent = connects_in(&user, "other", TestClient::default()).await;
-    silent.runs("Bash", json!({"command": "cat file"})).await;
+    silent.call_ok("Bash", json!({"command": "cat file"})).await;
     let rules: Value =
-        serde_json::from_str(&user.types(&["--json", "policy"]).await).expect("JSON");
+        serde_json::from_str(&user.run_cli(&["--json", "policy"]).await).expect("JSON");
     let rule = &rules["rules"][0];
     assert_eq!(rule["folders"], json!([folder]), "{rules}");
     let name = rule["name"].as_str().expect("a name");
-    user.types(&["policy", "revoke", name]).await;
+    user.run_cli(&["policy", "revoke", name]).await;
     assert_lacks!(read_policy(&user), "other");
     let said = expect_failure(&silent, "Read", read()).await;
     let allow = format!("policy allow --folder {}", folder.display());
     assert_contains!(said, &allow);
     // The command that the refusal names allows the folder.
     let shown = folder.to_str().expect("text");
-    user.types(&["policy", "allow", "--folder", shown]).await;
-    silent.runs("Read", read()).await;
-    client.closes().await;
-    silent.closes().await;
+    user.run_cli(&["policy", "allow", "--folder", shown]).await;
+    silent.call_ok("Read", read()).await;
+    client.close().await;
+    silent.close().await;
     let spaced = connects_in(&user, "an other", TestClient::default()).await;
     let said = expect_failure(&spaced, "Read", read()).await;
     let quoted = format!("--folder '{}'`", user.path("an other").display());
     assert_contains!(said, &quoted);
-    spaced.closes().await;
+    spaced.close().await;
 }
 
 #[tokio::test]
@@ -301,7 +307,7 @@ async fn a_folder_whose_name_is_no_text_is_refused_with_the_reason() {
     let client = connect_to(command, TestClient::default()).await;
     let said = expect_failure(&client, "Read", json!({"file_path": "file"})).await;
     assert_contains!(said, "session.folders");
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -316,7 +322,7 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     }
     assert_eq!(closing.asked.lock().len(), 2);
     assert_eq!(read_policy(&user), "");
-    client.closes().await;
+    client.close().await;
     let without_window = TestClient {
         shows_no_forms: true,
         ..answering_client(ElicitationAction::Accept, json!({}))
@@ -324,7 +330,7 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     let client = connects_in(&user, "other", without_window).await;
     let said = expect_failure(&client, "Read", read()).await;
     assert_contains!(said, "policy allow --folder");
-    client.closes().await;
+    client.close().await;
     // Unattended clients decline by themselves, so a declined form counts for this session only.
     let declining = answering_client(ElicitationAction::Decline, json!({}));
     let client = connects_in(&user, "other", declining.clone()).await;
@@ -334,7 +340,7 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     }
     assert_eq!(declining.asked.lock().len(), 1);
     assert_eq!(read_policy(&user), "");
-    client.closes().await;
+    client.close().await;
     let refuse = json!({"answer": "Refuse from now on"});
     let refusing = answering_client(ElicitationAction::Accept, refuse);
     let client = connects_in(&user, "other", refusing.clone()).await;
@@ -344,7 +350,7 @@ async fn a_refused_folder_stays_refused_and_a_closed_form_is_no_answer() {
     }
     assert_eq!(refusing.asked.lock().len(), 1);
     assert_contains!(read_policy(&user), "decision = \"deny\"");
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -356,7 +362,7 @@ async fn a_person_at_the_device_answers_for_a_client_without_forms() {
     let home = Home::find(&user.path("home")).expect("a home");
     let _person = ApproverPresence::announce(&home).expect("announced");
     let questions = ApprovalQuestions::in_home(&home);
-    let calling = client.runs("Read", json!({"file_path": "file"}));
+    let calling = client.call_ok("Read", json!({"file_path": "file"}));
     let answering = async {
         wait_until("a question", || !questions.open_questions().is_empty()).await;
         let open = questions.open_questions();
@@ -371,7 +377,7 @@ async fn a_person_at_the_device_answers_for_a_client_without_forms() {
     let (said, ()) = tokio::join!(calling, answering);
     assert_contains!(said, "of other");
     assert_contains!(read_policy(&user), "decision = \"allow\"");
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -390,7 +396,7 @@ async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
     user.write(".ssh/config", "x");
     user.write("other/.codex/config.toml", "");
     let other = user.path("other");
-    user.types(&["policy", "allow", "--folder", other.to_str().expect("text")])
+    user.run_cli(&["policy", "allow", "--folder", other.to_str().expect("text")])
         .await;
     let rules = read_policy(&user);
     let accept = || answering_client(ElicitationAction::Accept, json!({}));
@@ -407,19 +413,19 @@ async fn no_session_works_where_the_runner_keeps_its_keys_or_git_its_hooks() {
         let said =
             expect_failure(&client, "Write", json!({"file_path": "x", "content": "x"})).await;
         assert_contains!(said, words; "{folder}");
-        client.closes().await;
+        client.close().await;
         assert!(!user.path(folder).join("x").exists());
     }
     assert_eq!(read_policy(&user), rules);
     user.write("other/.codex/worktrees/one/file", "x");
     let trees = user.path("other/.codex/worktrees");
     let allow = ["policy", "allow", "--folder", trees.to_str().expect("text")];
-    user.types(&allow).await;
+    user.run_cli(&allow).await;
     let client = connects_in(&user, "other/.codex/worktrees/one", accept()).await;
     client
-        .runs("Write", json!({"file_path": "x", "content": "x"}))
+        .call_ok("Write", json!({"file_path": "x", "content": "x"}))
         .await;
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -430,10 +436,10 @@ async fn without_workspaces_each_project_is_asked_about() {
     for project in ["work/one", "other"] {
         let client = connects_in(&user, project, person.clone()).await;
         client
-            .runs("Write", json!({"file_path": "made", "content": "x"}))
+            .call_ok("Write", json!({"file_path": "made", "content": "x"}))
             .await;
         assert!(Path::new(&user.path(project)).join("made").exists());
-        client.closes().await;
+        client.close().await;
     }
     assert_eq!(person.asked.lock().len(), 2);
 }

@@ -24,7 +24,7 @@ async fn servers_are_written_and_their_secrets_are_stored() {
     let file = file.to_str().expect("text");
     let config = || std::fs::read_to_string(user.path("home/config.toml")).expect("the file");
 
-    let places = json_lines(&user.types(&["--json", "mcp", "import"]).await);
+    let places = json_lines(&user.run_cli(&["--json", "mcp", "import"]).await);
     assert_eq!(places, [json!({"file": file, "servers": 3})]);
     let before = config();
     let run = async |args: &[&str]| user.command(args).output().await.expect("started");
@@ -57,7 +57,7 @@ async fn servers_are_written_and_their_secrets_are_stored() {
         "\"MODE\" = \"x\""
     );
     assert_lacks!(after, "very");
-    let secrets = user.types(&["--json", "secrets"]).await;
+    let secrets = user.run_cli(&["--json", "secrets"]).await;
     assert_contains!(secrets, "mcp.web.Authorization");
     let again = run(&["mcp", "import", file, "--yes"]).await;
     assert_contains!(String::from_utf8_lossy(&again.stderr), "already");

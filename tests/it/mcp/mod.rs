@@ -130,7 +130,7 @@ impl McpUser {
     }
 
     /// Runs a command of this home; returns its output.
-    async fn types(&self, args: &[&str]) -> String {
+    async fn run_cli(&self, args: &[&str]) -> String {
         let output = self.command(args).output().await.expect("started");
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).expect("text")
@@ -219,15 +219,15 @@ struct ConnectedClient {
 }
 
 impl ConnectedClient {
-    async fn calls(&self, tool: &'static str, args: Value) -> CallToolResult {
+    async fn call(&self, tool: &'static str, args: Value) -> CallToolResult {
         let args = args.as_object().expect("arguments").clone();
         let call = CallToolRequestParams::new(tool).with_arguments(args);
         self.service.call_tool(call).await.expect("an answer")
     }
 
     /// Calls a tool that must succeed; returns its text.
-    async fn runs(&self, tool: &'static str, args: Value) -> String {
-        let answer = self.calls(tool, args).await;
+    async fn call_ok(&self, tool: &'static str, args: Value) -> String {
+        let answer = self.call(tool, args).await;
         assert_eq!(answer.is_error, Some(false), "{answer:?}");
         result_text(&answer)
     }
@@ -238,7 +238,7 @@ impl ConnectedClient {
     }
 
     /// Closes the server's input and waits for its end.
-    async fn closes(mut self) {
+    async fn close(mut self) {
         self.service.cancel().await.expect("closed");
         let ended = self.child.wait().await.expect("waited for");
         assert!(ended.success(), "{ended:?}");

@@ -9,7 +9,7 @@ async fn the_minimal_profile_costs_less_than_12000_bytes() {
     let user = McpUser::new();
     for format in ["anthropic", "openai", "openai-chat", "gemini", "mcp"] {
         let shown = user
-            .types(&["tools", "--profile", "minimal", "--format", format])
+            .run_cli(&["tools", "--profile", "minimal", "--format", format])
             .await;
         let tools: Vec<Value> = serde_json::from_str(&shown).expect("an array");
         assert_eq!(tools.len(), 7, "{format}");
@@ -22,7 +22,7 @@ async fn the_minimal_profile_costs_less_than_12000_bytes() {
     assert_eq!(listed.len(), 7);
     let size = serde_json::to_string(&listed).expect("JSON").len();
     assert!(size < 12_000, "{size} bytes");
-    minimal.closes().await;
+    minimal.close().await;
 }
 
 #[tokio::test]
@@ -34,11 +34,11 @@ async fn a_client_has_no_tool_outside_of_the_devices_profile() {
         .await;
     let listed = client.service.list_all_tools().await.expect("tools");
     assert_eq!(listed.len(), 7);
-    let refused = client.calls("GitStatus", serde_json::json!({})).await;
+    let refused = client.call("GitStatus", serde_json::json!({})).await;
     assert_eq!(refused.is_error, Some(true));
     let text = result_text(&refused);
     assert_contains!(text, "[tools] in its config.toml");
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]

@@ -44,7 +44,7 @@ async fn the_tools_of_another_device_are_served_through_the_backend() {
         names = tools.into_iter().map(|tool| tool.name).collect();
     }
     assert!(names.iter().any(|name| name == "Read"), "{names:?}");
-    let read = client.calls("Read", json!({"file_path": "note"})).await;
+    let read = client.call("Read", json!({"file_path": "note"})).await;
     assert_contains!(result_text(&read), "of the owner");
-    client.closes().await;
+    client.close().await;
 }

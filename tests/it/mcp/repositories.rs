@@ -33,7 +33,7 @@ fn user_with_worktree(main: &str) -> McpUser {
 
 /// Runs a command that must fail; returns its output.
 async fn fails_in_bash(client: &ConnectedClient, command: &str) -> String {
-    let said = result_text(&client.calls("Bash", json!({"command": command})).await);
+    let said = result_text(&client.call("Bash", json!({"command": command})).await);
     assert_contains!(said, "Exit code"; "{command}");
     said
 }
@@ -47,13 +47,13 @@ async fn a_session_in_a_worktree_has_the_repository_that_lies_in_another_workspa
     let client = connects_in(&user, "work/topic", person.clone()).await;
     assert_eq!(
         client
-            .runs("Bash", json!({"command": COMMIT}))
+            .call_ok("Bash", json!({"command": COMMIT}))
             .await
             .lines()
             .next(),
         Some("two")
     );
-    let said = client.runs("GitStatus", json!({})).await;
+    let said = client.call_ok("GitStatus", json!({})).await;
     assert_contains!(said, "topic");
     expect_failure(
         &client,
@@ -64,7 +64,7 @@ async fn a_session_in_a_worktree_has_the_repository_that_lies_in_another_workspa
     fails_in_bash(&client, "cat ../main/file").await;
     fails_in_bash(&client, "git config user.name b").await;
     assert!(person.asked.lock().is_empty());
-    client.closes().await;
+    client.close().await;
     // Another folder does not get the repository, even if its `.git` claims it as a worktree.
     let link = user.path("work/main/.git/worktrees/topic");
     user.write("work/two/.git", format!("gitdir: {}\n", link.display()));
@@ -73,7 +73,7 @@ async fn a_session_in_a_worktree_has_the_repository_that_lies_in_another_workspa
     let look = format!("cat {}/HEAD", user.path("work/main/.git").display());
     fails_in_bash(&client, &look).await;
     assert!(person.asked.lock().is_empty());
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -84,22 +84,22 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     // The owner is not asked about the repository of a folder in which no session may work.
     let topic = user.path("work/topic").display().to_string();
     let deny = ["policy", "deny", "--folder", &topic, "--name", "no-topic"];
-    user.types(&deny).await;
+    user.run_cli(&deny).await;
     let client = connects_in(&user, "work/topic", person.clone()).await;
     expect_failure(&client, "Read", json!({"file_path": "file"})).await;
-    client.closes().await;
+    client.close().await;
     assert!(person.asked.lock().is_empty());
-    user.types(&["policy", "revoke", "no-topic"]).await;
+    user.run_cli(&["policy", "revoke", "no-topic"]).await;
     let client = connects_in(&user, "work/topic", person.clone()).await;
     assert_eq!(
         client
-            .runs("Bash", json!({"command": COMMIT}))
+            .call_ok("Bash", json!({"command": COMMIT}))
             .await
             .lines()
             .next(),
         Some("two")
     );
-    let said = client.runs("GitStatus", json!({})).await;
+    let said = client.call_ok("GitStatus", json!({})).await;
     assert_contains!(said, "topic");
     let asked = person.asked.lock().clone();
     let shown = repository.display().to_string();
@@ -114,18 +114,18 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     let main = user.path("main/file");
     fails_in_bash(&client, &format!("cat {}", main.display())).await;
     fails_in_bash(&client, &format!("echo x >> {shown}/config")).await;
-    client.closes().await;
+    client.close().await;
     // A session elsewhere does not reach the repository, and no session may work in it.
     let look = format!("cat {shown}/HEAD");
     let client = connects_in(&user, "work/two", person.clone()).await;
     fails_in_bash(&client, &look).await;
-    client.closes().await;
+    client.close().await;
     let client = connects_in(&user, "main/.git", person.clone()).await;
     let said = expect_failure(&client, "Read", json!({"file_path": "config"})).await;
     assert_contains!(said, "which only git uses");
-    client.closes().await;
+    client.close().await;
     // The owner's own calls may use the repository, too.
-    user.types(&["call", "GitStatus", "{\"path\": \"topic\"}"])
+    user.run_cli(&["call", "GitStatus", "{\"path\": \"topic\"}"])
         .await;
     // They may not if only a `.git` file names the repository.
     let link = repository.join("worktrees/topic");
@@ -143,7 +143,7 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
     let rule = read_policy(&user);
     let name = rule.lines().find_map(|line| line.strip_prefix("name = "));
     let name = name.expect("a name").trim_matches('"');
-    user.types(&["policy", "revoke", name]).await;
+    user.run_cli(&["policy", "revoke", name]).await;
     let decline = answering_client(ElicitationAction::Decline, json!({}));
     let client = connects_in(&user, "work/topic", decline.clone()).await;
     for _ in 0..2 {
@@ -153,13 +153,15 @@ async fn the_owner_is_asked_once_about_a_repository_outside_and_takes_the_answer
         let said = expect_failure(&client, "GitStatus", json!({})).await;
         assert_contains!(said, &allow);
     }
-    client.runs("Read", json!({"file_path": "file"})).await;
+    client.call_ok("Read", json!({"file_path": "file"})).await;
     assert_eq!(decline.asked.lock().len(), 1);
     assert_eq!(read_policy(&user), "");
-    client.closes().await;
+    client.close().await;
     // The command that the refusals name allows the repository.
-    user.types(&["policy", "allow", "--folder", &shown]).await;
+    user.run_cli(&["policy", "allow", "--folder", &shown]).await;
     let client = connects_in(&user, "work/topic", TestClient::default()).await;
-    client.runs("Bash", json!({"command": "git status"})).await;
-    client.closes().await;
+    client
+        .call_ok("Bash", json!({"command": "git status"}))
+        .await;
+    client.close().await;
 }

@@ -29,23 +29,23 @@ async fn tools_have_hints_and_their_calls_are_journalled_and_can_be_undone() {
 
     let path = user.path("work/new.txt");
     let written = client
-        .calls("Write", json!({"file_path": "new.txt", "content": "one\n"}))
+        .call("Write", json!({"file_path": "new.txt", "content": "one\n"}))
         .await;
     assert_eq!(written.is_error, Some(false), "{written:?}");
     assert_eq!(std::fs::read_to_string(&path).expect("written"), "one\n");
     let request = request_id(&written);
-    let history = user.types(&["history", "--json"]).await;
+    let history = user.run_cli(&["history", "--json"]).await;
     assert_contains!(history, &request);
-    let audit = user.types(&["audit", "--json"]).await;
+    let audit = user.run_cli(&["audit", "--json"]).await;
     assert_contains!(audit, &request);
-    user.types(&["undo", &request]).await;
+    user.run_cli(&["undo", &request]).await;
     assert!(!path.exists(), "the write is undone");
 
-    let missing = client.calls("Read", json!({"file_path": "gone"})).await;
+    let missing = client.call("Read", json!({"file_path": "gone"})).await;
     assert_eq!(missing.is_error, Some(true), "{missing:?}");
-    let unknown = client.calls("NoSuchTool", json!({})).await;
+    let unknown = client.call("NoSuchTool", json!({})).await;
     assert_eq!(unknown.is_error, Some(true), "{unknown:?}");
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn output_is_progress_and_a_cut_answer_links_to_all_of_it() {
     let watching = TestClient::default();
     let client = user.connects(watching.clone(), &[]).await;
     let command = "echo first; until [ -e go ]; do sleep 0.05; done; seq 1 20000";
-    let calling = client.calls("Bash", json!({"command": command}));
+    let calling = client.call("Bash", json!({"command": command}));
     let seen = wait_until("the first line", || {
         let pieces = watching.progress.lock();
         pieces.iter().any(|text| text.contains("first"))
@@ -100,7 +100,7 @@ async fn output_is_progress_and_a_cut_answer_links_to_all_of_it() {
         .read_resource(none)
         .await
         .expect_err("there is no such output");
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -124,15 +124,15 @@ async fn a_cancelled_call_ends_its_command() {
     sent.cancel(None).await.expect("cancelled");
     let mut history = String::new();
     while !history.contains("\"cancelled\"") {
-        history = user.types(&["history", "--json"]).await;
+        history = user.run_cli(&["history", "--json"]).await;
     }
     user.write("work/never", "");
     let after = client
-        .calls("Bash", json!({"command": "echo still here"}))
+        .call("Bash", json!({"command": "echo still here"}))
         .await;
     assert_contains!(result_text(&after), "still here");
     assert!(!user.path("work/ended").exists());
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -146,17 +146,17 @@ async fn what_is_told_beside_an_answer_reaches_the_model_once() {
         let blocks = result.content.iter().filter_map(|block| block.as_text());
         blocks.map(|text| text.text.clone()).collect()
     };
-    let read = texts(&client.calls("Read", json!({"file_path": "old.txt"})).await);
+    let read = texts(&client.call("Read", json!({"file_path": "old.txt"})).await);
     assert!(
         read.len() == 2 && read[1].starts_with("Note: That it is windows-1252 is told"),
         "{read:?}"
     );
     let edit =
         json!({"file_path": "plain.txt", "old_string": "say “hi”", "new_string": "say “ho”"});
-    let edited = texts(&client.calls("Edit", edit).await);
+    let edited = texts(&client.call("Edit", edit).await);
     let told = edited.concat().matches("typographic").count();
     assert_eq!((edited.len(), told), (1, 1), "{edited:?}");
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn an_image_is_content_and_a_skill_is_a_prompt() {
     let skill = "---\ndescription: Says hello.\n---\nGreet the person.\n";
     user.write("home/skills/greet/SKILL.md", skill);
     let client = user.connects(TestClient::default(), &[]).await;
-    let read = client.calls("Read", json!({"file_path": "dot.png"})).await;
+    let read = client.call("Read", json!({"file_path": "dot.png"})).await;
     let block = read.content.iter().find_map(|block| block.as_image());
     let block = block.unwrap_or_else(|| panic!("{read:?}"));
     assert_eq!(block.mime_type, "image/png");
@@ -183,5 +183,5 @@ async fn an_image_is_content_and_a_skill_is_a_prompt() {
     let got = GetPromptRequestParams::new("greet");
     let got = client.service.get_prompt(got).await.expect("the skill");
     assert!(format!("{got:?}").contains("Greet the person."), "{got:?}");
-    client.closes().await;
+    client.close().await;
 }

@@ -29,7 +29,7 @@ async fn works_in_project(user: &McpUser, client: &ConnectedClient, project: &st
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let file = user.path(project).join(format!("file-{number}"));
     let args = json!({"file_path": file, "content": project});
-    client.runs("Write", args).await;
+    client.call_ok("Write", args).await;
     assert_eq!(std::fs::read_to_string(file).expect("written"), project);
 }
 
@@ -59,7 +59,7 @@ async fn each_order_of_ends_leaves_the_other_clients_working() {
             if (number + ended) % 2 == 0 {
                 client.killed().await;
             } else {
-                client.closes().await;
+                client.close().await;
             }
             for (client, project) in clients.iter().flatten() {
                 works_in_project(&user, client, project).await;
@@ -81,7 +81,7 @@ async fn a_killed_runner_answers_its_calls_by_the_next_one() {
         let killed = user.runner();
         let began = user.path(&format!("work/one/began-{round}"));
         let command = format!("touch {} && sleep 600", began.display());
-        let calling = one.calls("Bash", json!({"command": command}));
+        let calling = one.call("Bash", json!({"command": command}));
         let killing = async {
             wait_until("the command runs", || began.exists()).await;
             kill_process_now(killed);
@@ -98,8 +98,8 @@ async fn a_killed_runner_answers_its_calls_by_the_next_one() {
         assert_ne!(user.runner(), killed);
         user.has_one_runner().await;
     }
-    one.closes().await;
-    two.closes().await;
+    one.close().await;
+    two.close().await;
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_killed_client_takes_no_call_of_another_with_it() {
         began.display(),
         go.display()
     );
-    let calling = second.runs("Bash", json!({"command": command}));
+    let calling = second.call_ok("Bash", json!({"command": command}));
     let killing = async {
         wait_until("the command runs", || began.exists()).await;
         first.killed().await;
@@ -124,7 +124,7 @@ async fn a_killed_client_takes_no_call_of_another_with_it() {
     };
     let (said, ()) = tokio::join!(calling, killing);
     assert_contains!(said, "whole");
-    second.closes().await;
+    second.close().await;
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn clients_that_start_together_share_one_runner() {
     );
     user.has_one_runner().await;
     for client in [one, two, three] {
-        client.closes().await;
+        client.close().await;
     }
 }
 
@@ -153,9 +153,9 @@ async fn a_client_that_asks_for_nothing_hinders_no_other() {
     let silent = user.connects_in("work/one").await;
     let second = user.connects_in("work/two").await;
     works_in_project(&user, &second, "work/two").await;
-    second.closes().await;
+    second.close().await;
     works_in_project(&user, &silent, "work/one").await;
-    silent.closes().await;
+    silent.close().await;
 }
 
 #[tokio::test]
@@ -165,12 +165,12 @@ async fn tools_are_listed_where_no_runner_starts_and_each_call_says_why() {
     let client = user.connects_in("work/one").await;
     let tools = client.service.list_all_tools().await.expect("tools");
     assert!(tools.iter().any(|tool| tool.name == "Bash"), "{tools:?}");
-    let refused = client.calls("Glob", json!({"pattern": "*"})).await;
+    let refused = client.call("Glob", json!({"pattern": "*"})).await;
     assert_eq!(refused.is_error, Some(true), "{refused:?}");
     assert_contains!(result_text(&refused), "limits.reads");
     user.configure("");
     works_in_project(&user, &client, "work/one").await;
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn a_call_is_answered_where_no_runner_follows() {
     works_in_project(&user, &client, "work/one").await;
     let began = user.path("work/one/began");
     let command = format!("touch {} && sleep 600", began.display());
-    let calling = client.calls("Bash", json!({"command": command}));
+    let calling = client.call("Bash", json!({"command": command}));
     let killing = async {
         wait_until("the command runs", || began.exists()).await;
         user.configure("[limits]\nreads = \"many\"\n");
@@ -195,7 +195,7 @@ async fn a_call_is_answered_where_no_runner_follows() {
     assert_contains!(said, "may have run", "history");
     user.configure("");
     works_in_project(&user, &client, "work/one").await;
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
@@ -203,16 +203,16 @@ async fn a_pause_of_the_owner_is_told() {
     let user = user_with_projects();
     let client = user.connects_in("work/one").await;
     works_in_project(&user, &client, "work/one").await;
-    user.types(&["pause", "--reason", "lunch"]).await;
+    user.run_cli(&["pause", "--reason", "lunch"]).await;
     let args = json!({"command": "touch ran"});
-    let refused = client.calls("Bash", args).await;
+    let refused = client.call("Bash", args).await;
     let said = result_text(&refused);
     assert_eq!(refused.is_error, Some(true), "{said}");
     assert_contains!(said, "paused", "lunch");
-    user.types(&["resume"]).await;
+    user.run_cli(&["resume"]).await;
     works_in_project(&user, &client, "work/one").await;
     assert!(!user.path("work/ran").exists() && !user.path("work/one/ran").exists());
-    client.closes().await;
+    client.close().await;
 }
 
 /// Returns the sessions of the calls that the embedded backend has stored, oldest first.
@@ -247,8 +247,8 @@ async fn a_call_names_the_client_and_the_folders_that_it_the_command_or_the_shel
         let mut command = user.command(&args);
         command.current_dir(&one);
         let client = connect_to(command, client).await;
-        client.calls("Glob", json!({"pattern": "*"})).await;
-        client.closes().await;
+        client.call("Glob", json!({"pattern": "*"})).await;
+        client.close().await;
     }
     let session = |folders: Value| json!({"client": "test", "folders": folders});
     assert_eq!(

@@ -45,7 +45,7 @@ async fn an_installed_service_is_the_runner_and_is_started_if_it_is_stopped() {
     let one = connect().await;
     let two = connect().await;
     for client in [&one, &two] {
-        client.runs("Glob", json!({"pattern": "*"})).await;
+        client.call_ok("Glob", json!({"pattern": "*"})).await;
     }
     let calls = std::fs::read_to_string(user.path("calls")).expect("recorded");
     let starts = calls.lines().filter(|call| call.contains(" start "));
@@ -53,8 +53,8 @@ async fn an_installed_service_is_the_runner_and_is_started_if_it_is_stopped() {
     let words = std::fs::read(format!("/proc/{}/cmdline", user.runner())).expect("it runs");
     let words = String::from_utf8_lossy(&words).into_owned();
     assert_contains!(words, "\0dev\0");
-    one.closes().await;
-    two.closes().await;
+    one.close().await;
+    two.close().await;
 }
 
 /// Starts the server in a session with systemd, whose `systemd-run` is this program, and runs a call.
@@ -68,7 +68,7 @@ async fn connects_with_manager(user: &McpUser, systemd_run: &str) -> ConnectedCl
         .env("SHELL", "/bin/sh")
         .env("XDG_RUNTIME_DIR", user.path("session"));
     let client = connect_to(command, TestClient::default()).await;
-    client.runs("Glob", json!({"pattern": "*"})).await;
+    client.call_ok("Glob", json!({"pattern": "*"})).await;
     client
 }
 
@@ -79,12 +79,12 @@ async fn where_systemd_runs_for_the_user_the_runner_has_a_scope() {
     let scopes = std::fs::read_to_string(user.path("scopes")).expect("recorded");
     assert_starts_with!(scopes, "--user --scope ");
     assert_contains!(scopes, "background --detached");
-    client.closes().await;
+    client.close().await;
 }
 
 #[tokio::test]
 async fn where_no_scope_can_be_made_the_runner_starts_without() {
     let user = McpUser::new();
     let client = connects_with_manager(&user, "#!/bin/sh\nexit 1\n").await;
-    client.closes().await;
+    client.close().await;
 }

@@ -86,15 +86,17 @@ async fn each_remark_of_a_tool_is_in_the_content_once() {
     prepare(&user);
     let client = user.connects(TestClient::default(), &[]).await;
     let shell = json!({"command": "cat", "tty": true, "run_in_background": true});
-    client.runs("Bash", shell).await;
+    client.call_ok("Bash", shell).await;
     for (tool, args, remark) in remarked_calls() {
-        let answer = client.calls(tool, args).await;
+        let answer = client.call(tool, args).await;
         let told = result_text(&answer).matches(remark).count();
         assert_eq!(told, 1, "{tool}, {remark}: {answer:?}");
         assert_remarks_are_told_once(tool, &answer);
     }
-    client.runs("KillShell", json!({"shell_id": "sh_1"})).await;
-    client.closes().await;
+    client
+        .call_ok("KillShell", json!({"shell_id": "sh_1"}))
+        .await;
+    client.close().await;
 }
 
 /// Checks that every remark in an answer's metadata is in its text once, also those that no case names.

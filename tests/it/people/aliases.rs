@@ -30,7 +30,7 @@ fn alias_text(number: u8) -> String {
 }
 
 #[test]
-fn w74_a_name_is_found_in_every_spelling_and_not_within_a_word() {
+fn a_name_is_found_in_every_spelling_and_not_within_a_word() {
     for (name, text, found) in cases! {
         ("Anna Smith", "ask ANNA SMITH.", "ask @."),
         ("Anna Smith", "Anna\n   Smith's", "@'s"),
@@ -72,7 +72,7 @@ fn w74_a_name_is_found_in_every_spelling_and_not_within_a_word() {
 }
 
 #[test]
-fn w74_the_longest_of_overlapping_names_counts_and_no_alias_is_replaced_again() {
+fn the_longest_of_overlapping_names_counts_and_no_alias_is_replaced_again() {
     let people = aliases_of_names(&["Anna Smith", "Anna", "Anna Smith Jones", "Smith Person"]);
     let replaced = people
         .replace_people("Anna Smith Jones, Anna Smithson, anna smith, Anna, Anna Smith Person");
@@ -89,7 +89,7 @@ fn w74_the_longest_of_overlapping_names_counts_and_no_alias_is_replaced_again() 
 }
 
 #[test]
-fn w74_a_phone_number_is_found_in_its_spellings_on_one_line() {
+fn a_phone_number_is_found_in_its_spellings_on_one_line() {
     let people = person_aliases(&[(IdentifierKind::Phone, "+49 30 1234567", ANNA, 1)]);
     let alias = make_alias(IdentifierKind::Phone, ANNA, 1).expect("a code with a digit");
     for number in [
@@ -121,7 +121,7 @@ fn w74_a_phone_number_is_found_in_its_spellings_on_one_line() {
 }
 
 #[test]
-fn w74_a_mail_address_ends_where_its_host_ends() {
+fn a_mail_address_ends_where_its_host_ends() {
     let people = person_aliases(&[(IdentifierKind::Mail, "anna@x.org", ANNA, 1)]);
     let alias = make_alias(IdentifierKind::Mail, ANNA, 1).expect("a code with a digit");
     let text = "<Anna@X.org>, anna@x.org. joanna@x.org anna@x.org.uk my.anna@x.org ...anna@x.org \
@@ -134,7 +134,7 @@ fn w74_a_mail_address_ends_where_its_host_ends() {
 }
 
 #[test]
-fn w72_text_right_after_an_alias_changes_nothing_in_the_way_back() {
+fn text_right_after_an_alias_changes_nothing_in_the_way_back() {
     let people = person_aliases(&[
         (IdentifierKind::Name, "田中太郎", ANNA, 0),
         (IdentifierKind::Name, "Taro Tanaka", ANNA, 1),
@@ -153,7 +153,7 @@ fn w72_text_right_after_an_alias_changes_nothing_in_the_way_back() {
 }
 
 #[test]
-fn w74_an_alias_inside_a_word_stays() {
+fn an_alias_inside_a_word_stays() {
     let people = aliases_of_names(&["Anna Smith"]);
     let alias = alias_text(0);
     for text in [
@@ -170,7 +170,7 @@ fn w74_an_alias_inside_a_word_stays() {
 }
 
 #[test]
-fn w73_an_alias_in_a_pattern_is_understood_escaped_or_not() {
+fn an_alias_in_a_pattern_is_understood_escaped_or_not() {
     let people = person_aliases(&[
         (IdentifierKind::Name, "Ben O. Okoro-Smith", ANNA, 0),
         (IdentifierKind::Mail, "ben@x.org", ANNA, 1),

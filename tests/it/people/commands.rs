@@ -26,7 +26,7 @@ pub(super) async fn add_contact(setup: &RunnerFixture, args: &[&str]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w72_one_person_has_one_alias_however_many_identifiers() {
+async fn one_person_has_one_alias_however_many_identifiers() {
     let setup = RunnerFixture::with_unpaired_device("").await;
     let first = add_contact(
         &setup,
@@ -76,7 +76,7 @@ async fn w72_one_person_has_one_alias_however_many_identifiers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w76_the_map_is_encrypted_and_a_damaged_one_is_never_overwritten() {
+async fn the_map_is_encrypted_and_a_damaged_one_is_never_overwritten() {
     let setup = RunnerFixture::with_unpaired_device("").await;
     add_contact(&setup, &["Anna Müller", "--phone", "+49 30 1234567"]).await;
     add_contact(&setup, &["Ben Okoro"]).await;

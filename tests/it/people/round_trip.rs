@@ -116,7 +116,7 @@ impl IdentityMapSource for FixedMap {
 }
 
 #[test]
-fn w72_no_two_contacts_share_an_alias() {
+fn no_two_contacts_share_an_alias() {
     let contacts = all_contacts();
     let aliases = aliases_of(&contacts);
     let mut all: Vec<_> = contacts
@@ -136,7 +136,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn w74_replacing_and_resolving_is_the_identity_up_to_spelling(
+    fn replacing_and_resolving_is_the_identity_up_to_spelling(
         parts in vec((0..CONTACTS as usize * 3, 0..5_usize, 0..BETWEEN.len()), 1..120),
         cuts in vec(1..40_usize, 1..200),
     ) {
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn w74_a_name_inside_a_word_stays(at in 0..CONTACTS as usize, before in "[a-zé]{1,3}", after in "[a-zя]{1,3}") {
+    fn a_name_inside_a_word_stays(at in 0..CONTACTS as usize, before in "[a-zé]{1,3}", after in "[a-zя]{1,3}") {
         let contacts = all_contacts();
         let (_, name) = &contacts[at * 3];
         prop_assume!(at % 5 != 4);

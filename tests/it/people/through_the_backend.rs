@@ -44,7 +44,7 @@ fn backend_rows(setup: &RunnerFixture) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w73_w75_the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
+async fn the_agent_sees_aliases_and_an_edit_changes_the_real_name() {
     let setup = RunnerFixture::new().await;
     let anna = add_person(
         &setup,

@@ -8,7 +8,7 @@ use crate::harness::stage::RunnerFixture;
 use crate::harness::wait::{wait_for_some, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w63_an_edit_is_in_force_at_the_next_call() {
+async fn an_edit_is_in_force_at_the_next_call() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     let folder = install_plugin(
@@ -60,7 +60,7 @@ async fn a_call_that_runs_ends_with_the_plugin_that_it_began_with() {
     let runner = setup.run();
     until_offered(&setup, "probe").await;
     let id = setup.ask(ToolCall::new("probe", &json!({}))).await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     std::fs::remove_dir_all(&folder).expect("removed");
     wait_for_some("the tool to go", async || {
         let tools = setup.caller.tools().await;
@@ -99,7 +99,7 @@ async fn a_cancelled_call_ends_its_server() {
     let runner = setup.run();
     until_offered(&setup, "probe").await;
     let id = setup.ask(ToolCall::new("probe", &json!({}))).await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     setup.caller.cancel(&id).await;
     let answer = setup.answer(&id).await;
     assert_eq!(answer.outcome, "cancelled", "{answer:?}");
@@ -125,7 +125,7 @@ async fn what_the_server_of_a_killed_runner_left_ends_at_the_next_start() {
     let runner = setup.run();
     until_offered(&setup, "probe").await;
     let id = setup.ask(ToolCall::new("probe", &json!({}))).await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     runner.kill();
     let next = setup.run();
     setup.answer(&id).await.expect_error("interrupted");

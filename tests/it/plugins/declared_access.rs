@@ -19,7 +19,7 @@ async fn call_text(setup: &RunnerFixture, tool: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w63_a_plugin_runs_in_its_own_process_with_what_it_declared_only() {
+async fn a_plugin_runs_in_its_own_process_with_what_it_declared_only() {
     let setup = RunnerFixture::new().await;
     setup.write("data", "of the workspace");
     let file = setup.file("data").display().to_string();
@@ -99,7 +99,7 @@ async fn what_a_plugin_writes_into_a_cache_reaches_commands_only_if_it_writes_wo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w63_a_plugin_without_network_reaches_no_host_and_another_asks() {
+async fn a_plugin_without_network_reaches_no_host_and_another_asks() {
     let setup = RunnerFixture::new().await;
     let port = setup
         .setting

@@ -87,7 +87,7 @@ async fn a_plugin_is_installed_after_its_owner_saw_what_it_asks_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w63_a_plugin_whose_files_lead_out_is_not_installed() {
+async fn a_plugin_whose_files_lead_out_is_not_installed() {
     let setup = RunnerFixture::new().await;
     let source = write_source(&setup, "one");
     for (manifest, words) in cases! {

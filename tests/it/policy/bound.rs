@@ -124,7 +124,9 @@ async fn a_yes_to_what_is_known_only_when_it_runs_is_for_that_one_call() {
     };
     for (args, words) in asks {
         for _ in 0..2 {
-            let id = setup.ask(ToolCall::new("Bash", args).of("c")).await;
+            let id = setup
+                .ask(ToolCall::new("Bash", args).in_conversation("c"))
+                .await;
             let question = setup.caller.next_question().await;
             let title = question["title"].as_str().unwrap_or_default();
             assert_contains!(title, words; "{args}");

@@ -57,7 +57,9 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
     expect_denial(&setup, ToolCall::new("run_command", &program)).await;
     // The policy checks the call of a task when it runs.
     let task = json!({"tool": "Bash", "args": {"command": "touch effect"}});
-    let begun = setup.call(ToolCall::new("Task", &task).of("t")).await;
+    let begun = setup
+        .call(ToolCall::new("Task", &task).in_conversation("t"))
+        .await;
     let text = begun.text();
     let id = text
         .split_whitespace()
@@ -65,7 +67,7 @@ async fn h56_a_denied_command_does_not_run_in_any_shape_of_a_real_call() {
         .unwrap_or_else(|| panic!("a task id: {begun:?}"));
     wait_for_some("the task's end", async || {
         let output = setup
-            .call(ToolCall::new("TaskOutput", &json!({ "task_id": id })).of("t"))
+            .call(ToolCall::new("TaskOutput", &json!({ "task_id": id })).in_conversation("t"))
             .await
             .text();
         output.contains("\"no-touch\"").then_some(())
@@ -222,7 +224,9 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
         "ok",
         "nobody is asked"
     );
-    let id = setup.ask(ToolCall::bash("mkdir made").of("c")).await;
+    let id = setup
+        .ask(ToolCall::bash("mkdir made").in_conversation("c"))
+        .await;
     let question = setup.caller.next_question().await;
     let title = question["title"].as_str().expect("a title");
     assert_contains!(title, "the owner's rule \"mk\"", "who wants it?");
@@ -230,10 +234,10 @@ async fn a_rule_that_asks_says_why_and_one_that_allows_spares_the_question() {
     setup.answer(&id).await.expect_ok();
     // The approval holds for this rule, and for no other call of the tool.
     setup
-        .call(ToolCall::bash("touch more").of("c"))
+        .call(ToolCall::bash("touch more").in_conversation("c"))
         .await
         .expect_ok();
-    let other = setup.ask(ToolCall::bash("ls").of("c")).await;
+    let other = setup.ask(ToolCall::bash("ls").in_conversation("c")).await;
     let question = setup.caller.next_question().await;
     setup.caller.choose(&question, "reject_once").await;
     setup.answer(&other).await.expect_error("policy_denied");
@@ -250,16 +254,19 @@ async fn a_yes_for_the_conversation_is_for_the_whole_line_and_no_other() {
         (&format!("true {long} a"), &format!("true {long} b")),
         ("cat <<E\none\nE", "cat <<E\ntwo\nE"),
     } {
-        let first = setup.ask(ToolCall::bash(line).of("c")).await;
+        let first = setup.ask(ToolCall::bash(line).in_conversation("c")).await;
         let question = setup.caller.next_question().await;
         setup.caller.choose(&question, "allow_always").await;
         setup.answer(&first).await.expect_ok();
         assert_eq!(
-            setup.call(ToolCall::bash(line).of("c")).await.outcome,
+            setup
+                .call(ToolCall::bash(line).in_conversation("c"))
+                .await
+                .outcome,
             "ok",
             "{line}"
         );
-        let id = setup.ask(ToolCall::bash(other).of("c")).await;
+        let id = setup.ask(ToolCall::bash(other).in_conversation("c")).await;
         let question = setup.caller.next_question().await;
         setup.caller.choose(&question, "reject_once").await;
         assert_eq!(
@@ -317,7 +324,7 @@ async fn a_yes_is_for_the_script_behind_a_change_of_the_folder_too() {
     );
     assert_eq!(setup.read("effect"), "");
     // The question says that the program was not found, and an approval holds only for this one call.
-    let ask = || ToolCall::bash("cd a; cd -; ./later.sh").of("c");
+    let ask = || ToolCall::bash("cd a; cd -; ./later.sh").in_conversation("c");
     for _ in 0..2 {
         let id = setup.ask(ask()).await;
         let question = setup.caller.next_question().await;
@@ -349,7 +356,9 @@ async fn rules_hold_from_the_next_call_on_and_broken_ones_close_what_changes_thi
         let text = expect_denial(&setup, ask).await.text();
         assert_contains!(text, "policy.toml, line 1", "\"touch y\"");
     }
-    runner.logs("the owner's rules cannot be read").await;
+    runner
+        .wait_for_log("the owner's rules cannot be read")
+        .await;
     setup
         .call_tool("Read", &json!({"file_path": "first"}))
         .await

@@ -73,7 +73,7 @@ async fn a_refusal_says_whose_it_is_and_what_to_do() {
     assert_eq!(denied.code, Some(0), "{denied:?}");
     let answer = setup.answer(&id).await;
     runner
-        .logs("code=\"policy_denied\" rule=\"policy.ask\" denial=\"command\"")
+        .wait_for_log("code=\"policy_denied\" rule=\"policy.ask\" denial=\"command\"")
         .await;
     assert_contains!(
         answer.expect_error("policy_denied"),
@@ -222,7 +222,9 @@ async fn the_caller_s_side_cannot_allow_what_its_question_cuts() {
         ("allow_always", "Only the person at the device can allow it"),
         ("reject_once", "The caller's side denied this call"),
     ] {
-        let id = setup.ask(ToolCall::bash(&long_command()).of("talk")).await;
+        let id = setup
+            .ask(ToolCall::bash(&long_command()).in_conversation("talk"))
+            .await;
         let asked = await_question(&setup).await;
         let title = asked["title"].as_str().expect("a title");
         assert!(
@@ -262,7 +264,7 @@ async fn calls_that_wait_hold_up_no_other_conversation() {
     let _runner = setup.run();
     for n in 0..3 {
         setup
-            .ask(ToolCall::bash("true").of(&format!("talk-{n}")))
+            .ask(ToolCall::bash("true").in_conversation(&format!("talk-{n}")))
             .await;
     }
     wait_for_some("three questions", async || {
@@ -299,7 +301,7 @@ async fn a_task_is_asked_about_once() {
     );
     setup.caller.choose(&asked, "allow_once").await;
     setup.answer(&id).await.expect_ok();
-    assert_eq!(setup.line("effect").await, "ran");
+    assert_eq!(setup.wait_for_line_in("effect").await, "ran");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -313,7 +315,7 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
             "Task",
             &json!({ "tool": "Bash", "args": { "command": line } }),
         )
-        .of("talk")
+        .in_conversation("talk")
     };
     let first = setup.ask(task("echo one > one")).await;
     setup
@@ -321,7 +323,7 @@ async fn a_task_that_nobody_saw_is_asked_about_when_it_runs() {
         .choose(&await_question(&setup).await, "allow_always")
         .await;
     setup.answer(&first).await.expect_ok();
-    assert_eq!(setup.line("one").await, "one");
+    assert_eq!(setup.wait_for_line_in("one").await, "one");
     // The approval of the first task also covers starting the second, but no person has seen its command.
     setup.call(task("echo two > two")).await.expect_ok();
     let open = wait_for_some("a question about the task's own call", async || {
@@ -373,7 +375,7 @@ async fn always_is_for_the_tool_and_the_conversation() {
     let setup = RunnerFixture::with_config(ASKING).await;
     let _runner = setup.run();
     let first = setup
-        .ask(ToolCall::bash("echo one >> effect").of("talk"))
+        .ask(ToolCall::bash("echo one >> effect").in_conversation("talk"))
         .await;
     setup
         .caller
@@ -381,11 +383,11 @@ async fn always_is_for_the_tool_and_the_conversation() {
         .await;
     setup.answer(&first).await;
     setup
-        .call(ToolCall::bash("echo two >> effect").of("talk"))
+        .call(ToolCall::bash("echo two >> effect").in_conversation("talk"))
         .await;
     assert_eq!(setup.read("effect"), "one\ntwo\n");
     let other = setup
-        .ask(ToolCall::bash("echo three >> effect").of("other"))
+        .ask(ToolCall::bash("echo three >> effect").in_conversation("other"))
         .await;
     setup
         .caller
@@ -394,7 +396,7 @@ async fn always_is_for_the_tool_and_the_conversation() {
     setup.answer(&other).await.expect_error("policy_denied");
     assert_contains!(
         setup
-            .call(ToolCall::bash("echo four >> effect").of("other"))
+            .call(ToolCall::bash("echo four >> effect").in_conversation("other"))
             .await
             .expect_error("policy_denied"),
         "for the rest of this conversation"
@@ -412,12 +414,12 @@ async fn always_is_not_for_who_names_the_call_or_is_named_like_the_conversation(
     let shown = await_question(&setup).await;
     setup.caller.choose(&shown, "allow_always").await;
     setup.answer(&alone).await.expect_ok();
-    let talk = setup.ask(effect().of("talk")).await;
+    let talk = setup.ask(effect().in_conversation("talk")).await;
     let shown = await_question(&setup).await;
     setup.caller.choose(&shown, "allow_always").await;
     setup.answer(&talk).await.expect_ok();
     for others in [
-        effect().of(&alone),
+        effect().in_conversation(&alone),
         effect().with("requestId", json!("talk")),
     ] {
         let id = setup.ask(others).await;

@@ -66,7 +66,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
     // Text typed before a question does not answer it.
     watch.types("a\n");
     let first = setup
-        .ask(ToolCall::bash("echo one > first").of("one"))
+        .ask(ToolCall::bash("echo one > first").in_conversation("one"))
         .await;
     for words in [
         "Bash waits for your approval:\n  command: echo one > first\n",
@@ -77,7 +77,7 @@ async fn a_watch_on_a_terminal_asks_about_one_call_after_the_other() {
         watch.shows(words).await;
     }
     let second = setup
-        .ask(ToolCall::bash("echo two > second").of("two"))
+        .ask(ToolCall::bash("echo two > second").in_conversation("two"))
         .await;
     watch.types("yes\n");
     watch.shows("Type a, c, d or s, then Enter.").await;
@@ -125,11 +125,11 @@ async fn the_terminal_of_a_runner_asks_below_its_log() {
     runner.shows("the runner is up").await;
     setup.until_asker_announced().await;
     let id = setup
-        .ask(ToolCall::bash("echo one >> effect").of("talk"))
+        .ask(ToolCall::bash("echo one >> effect").in_conversation("talk"))
         .await;
     runner.shows(PROMPT).await;
     let before = runner.shown().len();
-    let read = ToolCall::new("Glob", &json!({ "pattern": "*" })).of("other");
+    let read = ToolCall::new("Glob", &json!({ "pattern": "*" })).in_conversation("other");
     setup.call(read).await.expect_ok();
     wait_until("a log line, and the prompt again below it", || {
         let shown = runner.shown();
@@ -147,7 +147,7 @@ async fn the_terminal_of_a_runner_asks_below_its_log() {
     );
     runner.types("c\n");
     setup.answer(&id).await.expect_ok();
-    let again = ToolCall::bash("echo two >> effect").of("talk");
+    let again = ToolCall::bash("echo two >> effect").in_conversation("talk");
     setup.call(again).await.expect_ok();
     assert_eq!(setup.read("effect"), "one\ntwo\n");
 }
@@ -179,7 +179,7 @@ async fn always_adds_a_rule_for_one_plain_command_only() {
         .shows("The rule allow-touch-one was added to policy.toml.\n")
         .await;
     // The rule also covers another conversation, without a question.
-    let again = ToolCall::bash("touch one").of("another");
+    let again = ToolCall::bash("touch one").in_conversation("another");
     setup.call(again).await.expect_ok();
 }
 

@@ -60,7 +60,7 @@ async fn dev_answers(setup: &RunnerFixture) {
     let id = caller.ask(ToolCall::bash("echo dev")).await;
     caller.answer(&id).await.expect_ok();
     // By then this process has made all the posts of its start.
-    dev.logs("the catalog is published").await;
+    dev.wait_for_log("the catalog is published").await;
     dev.stop().await;
 }
 
@@ -72,7 +72,7 @@ async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another()
     let id = setup
         .ask_bash("echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; echo ran >> effects")
         .await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     setup.stop_backend().await;
     std::fs::write(&go, "").expect("written");
     setup.wait_for_state(&id, RequestState::Finished).await;
@@ -92,13 +92,13 @@ async fn a_result_waits_for_its_own_backend_while_the_runner_works_for_another()
 async fn requests_that_wait_for_one_backend_are_not_touched_by_another() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     assert_eq!(setup.command(&["pause"]).await.code, Some(0));
     let mut asked = Vec::new();
     for n in 0..3 {
         asked.push(
             setup
-                .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} >> effects")).in_conversation("talk"))
                 .await,
         );
     }
@@ -140,7 +140,7 @@ async fn a_call_that_a_crash_cut_off_is_answered_to_its_own_backend() {
     let id = setup
         .ask_bash("echo so far; echo begun > begun; sleep 600")
         .await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     setup.wait_for_stored_output(&id, "so far").await;
     runner.kill();
 
@@ -211,7 +211,7 @@ async fn a_cursor_that_is_refused_or_lies_in_the_future_is_dropped() {
         assert_eq!(setup.answer(&first).await.outcome, "ok", "{cursor}");
         let second = setup.ask_bash("echo 2 >> effects").await;
         assert_eq!(setup.answer(&second).await.outcome, "ok", "{cursor}");
-        runner.logs(words).await;
+        runner.wait_for_log(words).await;
         assert_eq!(
             setup.read("effects"),
             "ran\n1\n2\n",
@@ -229,7 +229,7 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
     let held = setup
         .ask_bash("echo begun > begun; while [ ! -e go ]; do sleep 0.05; done")
         .await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
 
     // The databases change places. The call for the first backend ends while the second one answers.
     setup.stop_backend().await;
@@ -266,7 +266,7 @@ async fn a_runner_that_meets_another_deployment_at_the_same_address_works_for_it
         "it is not offered to the second"
     );
     runner
-        .logs("starting anew for the backend that answers now")
+        .wait_for_log("starting anew for the backend that answers now")
         .await;
     let status = setup.status().await;
     assert_eq!(

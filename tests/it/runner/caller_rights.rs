@@ -16,7 +16,7 @@ fn write_call(path: &str) -> ToolCall {
 }
 
 /// Checks that a call was refused with this code, and that its text has these words.
-fn is_refused(answer: &CallAnswer, code: &str, words: &[&str]) {
+fn assert_refused(answer: &CallAnswer, code: &str, words: &[&str]) {
     answer.expect_error(code);
     for word in words {
         assert_contains!(answer.text(), word);
@@ -24,7 +24,7 @@ fn is_refused(answer: &CallAnswer, code: &str, words: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w17_a_caller_calls_only_the_tools_of_its_rights() {
+async fn a_caller_calls_only_the_tools_of_its_rights() {
     let rights = "
 [policy]
 ask = [\"Write\"]
@@ -48,7 +48,7 @@ profile = \"minimal\"
         "tools: reads, Task, TaskOutput",
         "`tools` and `profile` under [callers.reader]",
     ];
-    is_refused(&answer, "policy_denied", &words);
+    assert_refused(&answer, "policy_denied", &words);
     assert!(setup.caller.questions().await.is_empty());
     assert_eq!(setup.read("a.txt"), "old\n");
     let shown = setup.shown_history(&denied).await;
@@ -74,7 +74,7 @@ profile = \"minimal\"
     let answer = coder
         .call_and_wait(ToolCall::new("GitStatus", &json!({})))
         .await;
-    is_refused(
+    assert_refused(
         &answer,
         "policy_denied",
         &["profile: minimal", "[callers.coder]"],
@@ -109,7 +109,7 @@ async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_
     assert_eq!(cleared.expect("changed"), 1);
     let runner = setup.run();
     let words = ["does not name the caller", "[callers.default]"];
-    is_refused(&setup.answer(&nameless).await, "policy_denied", &words);
+    assert_refused(&setup.answer(&nameless).await, "policy_denied", &words);
     setup.call(write_call("b.txt")).await.expect_ok();
 
     setup.configure(
@@ -117,7 +117,7 @@ async fn rights_of_other_callers_hold_from_the_next_call_and_a_nameless_request_
         "[callers.default]\ntools = [\"reads\"]\n[callers.ci]",
     );
     let words = ["tools: reads", "under [callers.default]"];
-    is_refused(
+    assert_refused(
         &setup.call(write_call("c.txt")).await,
         "policy_denied",
         &words,
@@ -137,7 +137,11 @@ async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_nex
     // All requests come in one page, so that no time passes between them.
     let mut asked = Vec::new();
     for n in 0..3 {
-        asked.push(setup.ask(read_call("a.txt").of(&format!("talk-{n}"))).await);
+        asked.push(
+            setup
+                .ask(read_call("a.txt").in_conversation(&format!("talk-{n}")))
+                .await,
+        );
     }
     let runner = setup.run();
     let mut answers = Vec::new();
@@ -153,7 +157,7 @@ async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_nex
         "2 calls a minute",
         "`rate` under [callers.test]",
     ];
-    is_refused(answer, "busy", &words);
+    assert_refused(answer, "busy", &words);
     assert_eq!(answer.payload["meta"]["retryable"], true);
     setup
         .caller_named("other")
@@ -164,7 +168,7 @@ async fn a_call_above_the_rate_of_its_caller_is_refused_with_the_time_of_the_nex
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
+async fn a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
     let setup = RunnerFixture::with_config("[callers.ci]\nworkspaces = [\"../mine\"]\n").await;
     let mine = setup.setting.home.with_file_name("mine");
     std::fs::create_dir(&mine).expect("made");
@@ -191,26 +195,26 @@ async fn w17_a_caller_reaches_only_its_workspaces_and_runs_no_commands() {
     ];
     for path in outside {
         let words = ["other.txt is outside", "[callers.ci]", &mine];
-        is_refused(
+        assert_refused(
             &ci.call_and_wait(read_call(&path)).await,
             "outside_workspace",
             &words,
         );
     }
-    is_refused(
+    assert_refused(
         &ci.call_and_wait(write_call("c.txt")).await,
         "outside_workspace",
         &["c.txt"],
     );
     let whole = ToolCall::new("Grep", &json!({ "pattern": "secret" }));
-    is_refused(
+    assert_refused(
         &ci.call_and_wait(whole).await,
         "outside_workspace",
         &["name a path"],
     );
     for command in ["cat other.txt", "true"] {
         let answer = ci.call_and_wait(ToolCall::bash(command)).await;
-        is_refused(&answer, "outside_workspace", &["no commands"]);
+        assert_refused(&answer, "outside_workspace", &["no commands"]);
     }
     assert_eq!(setup.read("c.txt"), "");
     let seen = setup.call(read_call("other.txt")).await;
@@ -225,7 +229,7 @@ async fn a_device_has_the_tools_of_its_profile_and_no_others() {
     setup.call(write_call("a.txt")).await.expect_ok();
     for tool in ["GitStatus", "read_file"] {
         let answer = setup.call_tool(tool, &json!({})).await;
-        is_refused(&answer, "policy_denied", &["\"minimal\"", "[tools]"]);
+        assert_refused(&answer, "policy_denied", &["\"minimal\"", "[tools]"]);
     }
     let published = wait_for_some("the catalog", async || {
         let tools = setup.caller.tools().await;

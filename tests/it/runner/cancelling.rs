@@ -10,14 +10,16 @@ async fn a_request_taken_back_while_it_waits_never_runs() {
     let setup = RunnerFixture::new().await;
     let _runner = setup.run();
     let gate = "echo here > began; until [ -e go ]; do sleep 0.02; done";
-    let first = setup.ask(ToolCall::bash(gate).of("talk")).await;
+    let first = setup
+        .ask(ToolCall::bash(gate).in_conversation("talk"))
+        .await;
     let second = setup
-        .ask(ToolCall::bash("echo ran > second").of("talk"))
+        .ask(ToolCall::bash("echo ran > second").in_conversation("talk"))
         .await;
     let third = setup
-        .ask(ToolCall::bash("echo ran > third").of("talk"))
+        .ask(ToolCall::bash("echo ran > third").in_conversation("talk"))
         .await;
-    setup.line("began").await;
+    setup.wait_for_line_in("began").await;
     assert_eq!(setup.caller.cancel(&second).await, "cancelling");
     // The answer comes while the first call still runs: a cancelled call does not wait for its turn.
     let answer = setup.answer(&second).await;
@@ -36,7 +38,7 @@ async fn a_running_command_taken_back_ends_with_everything_it_started() {
     let _runner = setup.run();
     let command = "echo half of it; sleep 600 & echo $! > child; setsid sleep 600 & wait";
     let id = setup.ask_bash(command).await;
-    let child = setup.line("child").await;
+    let child = setup.wait_for_line_in("child").await;
     setup.caller.cancel(&id).await;
     let answer = setup.answer(&id).await;
     assert_eq!(answer.verdict(), ("cancelled", "cancelled"));

@@ -22,7 +22,7 @@ async fn what_the_backend_has_is_not_posted_again_at_the_next_start() {
     let relay = Relay::before(&setup.setting.url).await;
     let start_and_stop = async || {
         let runner = setup.run_at(&relay.url);
-        runner.logs("the catalog is published").await;
+        runner.wait_for_log("the catalog is published").await;
         runner.terminate();
         runner.end().await;
     };
@@ -89,7 +89,7 @@ async fn an_edit_reaches_the_backend_without_the_others() {
     }
     let relay = Relay::before(&setup.setting.url).await;
     let runner = setup.run_at(&relay.url);
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     assert_eq!(stored_catalog(&setup, "skill").len(), 150);
     for text in ["Second.", "Third.", "Fourth."] {
         write_skill(&setup, "s077", text);
@@ -103,13 +103,13 @@ async fn an_edit_reaches_the_backend_without_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w67_what_is_removed_or_disabled_is_so_at_the_backend() {
+async fn what_is_removed_or_disabled_is_so_at_the_backend() {
     let setup = RunnerFixture::new().await;
     for id in ["first", "second"] {
         write_skill(&setup, id, "Text.");
     }
     let runner = setup.run();
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     write_skill(&setup, "first", "---\nenabled: false\n---\nText.");
     wait_until("it is disabled", || {
         catalog_contains(&setup, "first", r#""enabled":false"#)
@@ -131,7 +131,7 @@ async fn w67_what_is_removed_or_disabled_is_so_at_the_backend() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w68_an_entry_that_the_backend_refuses_stops_no_other() {
+async fn an_entry_that_the_backend_refuses_stops_no_other() {
     let setup = RunnerFixture::new().await;
     for id in ["bad", "good", "other"] {
         write_skill(&setup, id, "Text.");
@@ -146,7 +146,7 @@ async fn w68_an_entry_that_the_backend_refuses_stops_no_other() {
         CallFate::Pass
     });
     let runner = setup.run_at(&relay.url);
-    runner.logs("the backend refuses entries").await;
+    runner.wait_for_log("the backend refuses entries").await;
     wait_until("the others arrive", || {
         stored_catalog(&setup, "skill").keys().eq(["good", "other"])
     })
@@ -159,7 +159,7 @@ async fn w68_an_entry_that_the_backend_refuses_stops_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w64_a_catalog_that_is_refused_stops_no_other() {
+async fn a_catalog_that_is_refused_stops_no_other() {
     let setup = RunnerFixture::new().await;
     write_skill(&setup, "good", "Text.");
     let relay = Relay::before(&setup.setting.url).await;
@@ -177,7 +177,7 @@ async fn w64_a_catalog_that_is_refused_stops_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w69_a_change_while_the_catalog_is_published_is_not_missed() {
+async fn a_change_while_the_catalog_is_published_is_not_missed() {
     let setup = RunnerFixture::new().await;
     write_skill(&setup, "first", "Text.");
     let relay = Relay::before(&setup.setting.url).await;
@@ -214,7 +214,7 @@ async fn an_interrupted_publication_goes_on_where_it_was() {
         CallFate::Pass
     });
     let runner = setup.run_at(&relay.url);
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     assert_eq!(stored_catalog(&setup, "skill").len(), 250);
     let calls = relay.calls("catalog:upsertMany");
     let first_pages = calls

@@ -18,7 +18,7 @@ async fn f06_a_command_cut_off_by_a_crash_is_answered_as_interrupted_and_not_run
     // The shell dies with the runner, but its child does not.
     let command = "echo ran >> effects; echo half of it; sleep 600 & echo $! > child; wait";
     let id = setup.ask_bash(command).await;
-    let child = setup.line("child").await;
+    let child = setup.wait_for_line_in("child").await;
     setup.wait_for_stored_output(&id, "half of it").await;
     runner.kill();
     assert!(is_alive(&child), "the test needs an orphan");
@@ -78,7 +78,7 @@ async fn a_read_that_crashes_the_runner_again_and_again_is_given_up() {
         setup.wait_for_state(&id, RequestState::Started).await;
         // The started state may be from the previous process. Recovery sets the call back to waiting before the catalog
         // is published.
-        runner.logs("the catalog is published").await;
+        runner.wait_for_log("the catalog is published").await;
         setup.wait_for_state(&id, RequestState::Started).await;
         runner.kill();
     }
@@ -93,7 +93,7 @@ async fn a_result_recorded_before_a_crash_is_posted_after_it() {
     let runner = setup.run_at(&relay.url);
     let command = "echo ran >> effects; until [ -e go ]; do sleep 0.02; done; echo the end";
     let id = setup.ask_bash(command).await;
-    setup.line("effects").await;
+    setup.wait_for_line_in("effects").await;
     setup.stop_backend().await;
     setup.write("go", "");
     setup.wait_for_state(&id, RequestState::Finished).await;
@@ -159,7 +159,7 @@ async fn a_crash_before_anything_began_loses_nothing() {
     for n in 0..3 {
         asked.push(
             setup
-                .ask(ToolCall::bash(&format!("echo {n} >> order")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} >> order")).in_conversation("talk"))
                 .await,
         );
     }
@@ -181,7 +181,7 @@ async fn a_command_that_a_lost_journal_knew_of_is_not_run_again() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     let id = setup.ask_bash("echo ran >> effects; sleep 600").await;
-    setup.line("effects").await;
+    setup.wait_for_line_in("effects").await;
     runner.kill();
     for name in [
         "journal.sqlite3",
@@ -206,7 +206,7 @@ async fn what_a_killed_runner_had_begun_is_shown_as_cut_off_and_not_as_running()
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     let id = setup.ask_bash("echo ran >> begun; exec sleep 600").await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     let life = setup.command(&["history", &id]).await.out;
     assert_contains!(life, "running", "Process");
     runner.kill();

@@ -73,7 +73,7 @@ async fn a_session_that_is_gone_is_opened_anew() {
     let id = setup
         .ask_bash("echo begun > begun; until [ -e go ]; do sleep 0.02; done")
         .await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     spoil[2]();
     setup.write("go", "");
     setup.answer(&id).await.expect_ok();
@@ -94,7 +94,7 @@ async fn a_revoked_device_is_refused() {
 async fn f55_a_second_instance_gives_way_and_names_the_first() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     let status = setup.command(&["--json", "status"]).await.json();
     assert_eq!(status["running"], true, "{status}");
     let pid = status["pid"].as_u64().expect("a process id").to_string();

@@ -28,7 +28,7 @@ async fn what_is_past_its_deadline_or_too_old_is_answered_and_not_run() {
     let patient = setup.ask(patient).await;
     setup.advance_backend(11 * 60_000);
     let fresh = setup
-        .ask(ToolCall::bash("echo fresh >> effects").of("later"))
+        .ask(ToolCall::bash("echo fresh >> effects").in_conversation("later"))
         .await;
     let pass = setup.once().await;
     assert_fields!(pass, {"delivered": 5, "pending": 0});

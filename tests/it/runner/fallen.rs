@@ -55,7 +55,8 @@ async fn f48_a_call_that_fails_inside_is_answered_and_frees_its_lane() {
         .into_entries();
     let tools = ToolRegistry::new([tools]).expect("one tool");
     let runner = RunnerInProcess::start(&setup, tools, RunnerSettings::default());
-    let fall = |place: &str| ToolCall::new("Fall", &json!({ "where": place })).of("talk");
+    let fall =
+        |place: &str| ToolCall::new("Fall", &json!({ "where": place })).in_conversation("talk");
     for place in ["decoding", "running"] {
         let answer = setup.call(fall(place)).await;
         assert_eq!(
@@ -133,10 +134,12 @@ async fn a_tool_that_holds_up_its_thread_stops_neither_polls_nor_other_calls() {
     let runner = RunnerInProcess::with_tools(&setup, tools, RunnerSettings::default(), |parts| {
         parts.tool_threads = bench.clone();
     });
-    let hangs = setup.ask(ToolCall::new("Hang", &json!({})).of("one")).await;
+    let hangs = setup
+        .ask(ToolCall::new("Hang", &json!({})).in_conversation("one"))
+        .await;
     disk.asked.notified().await;
     let other = setup
-        .call(ToolCall::new("Fall", &json!({ "where": "nowhere" })).of("other"))
+        .call(ToolCall::new("Fall", &json!({ "where": "nowhere" })).in_conversation("other"))
         .await;
     assert_eq!(other.text(), "stood");
     assert!(

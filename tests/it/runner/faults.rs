@@ -68,7 +68,8 @@ async fn no_misbehaviour_of_the_way_loses_or_repeats_anything() {
     for (name, fate) in fates {
         for function in FUNCTIONS {
             relay.rule(fail_first(2, function, fate));
-            let ask = ToolCall::bash(&format!("echo '{name}, {function}' >> effects")).of("talk");
+            let ask = ToolCall::bash(&format!("echo '{name}, {function}' >> effects"))
+                .in_conversation("talk");
             let answer = setup.call(ask).await;
             assert_eq!(answer.outcome, "ok", "{name} at {function}: {answer:?}");
         }
@@ -178,8 +179,10 @@ async fn a_renewal_that_hangs_costs_no_other_call_its_lease() {
     let relay = Relay::before(&setup.setting.url).await;
     let _runner = setup.run_at(&relay.url);
     let gate = "until [ -e go ]; do sleep 0.02; done";
-    let hanging = setup.ask(ToolCall::bash(gate).of("one")).await;
-    let other = setup.ask(ToolCall::bash(gate).of("other")).await;
+    let hanging = setup.ask(ToolCall::bash(gate).in_conversation("one")).await;
+    let other = setup
+        .ask(ToolCall::bash(gate).in_conversation("other"))
+        .await;
     for id in [&hanging, &other] {
         setup.wait_for_state(id, RequestState::Started).await;
     }

@@ -18,23 +18,26 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     let running = setup
-        .ask(ToolCall::bash("echo on >> on; until [ -e go ]; do sleep 0.02; done").of("a"))
+        .ask(
+            ToolCall::bash("echo on >> on; until [ -e go ]; do sleep 0.02; done")
+                .in_conversation("a"),
+        )
         .await;
-    setup.line("on").await;
+    setup.wait_for_line_in("on").await;
     let paused = setup
         .command(&["--json", "pause", "--reason", "lunch"])
         .await
         .json();
     assert_fields!(paused, {"paused": true, "changed": true, "inFlight": 1});
-    runner.logs("nothing new is begun").await;
+    runner.wait_for_log("nothing new is begun").await;
     let new = setup
-        .ask(ToolCall::bash("echo new >> effects").of("b"))
+        .ask(ToolCall::bash("echo new >> effects").in_conversation("b"))
         .await;
     let read = setup
-        .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })).of("c"))
+        .ask(ToolCall::new("Glob", &json!({ "pattern": "*" })).in_conversation("c"))
         .await;
     let unwanted = setup
-        .ask(ToolCall::bash("echo unwanted >> effects").of("d"))
+        .ask(ToolCall::bash("echo unwanted >> effects").in_conversation("d"))
         .await;
     setup
         .wait_for_state(&unwanted, RequestState::Accepted)
@@ -69,7 +72,7 @@ async fn a_pause_holds_what_is_new_over_restarts_and_nothing_else() {
     assert_eq!(pass.json()["pending"], 2, "{pass:?}");
     let _runner = setup.run();
     let later = setup
-        .ask(ToolCall::bash("echo later >> effects").of("b"))
+        .ask(ToolCall::bash("echo later >> effects").in_conversation("b"))
         .await;
     setup.wait_for_state(&later, RequestState::Accepted).await;
     for id in [&new, &read, &later] {
@@ -95,7 +98,7 @@ async fn after_three_crashes_it_begins_nothing_until_the_owner_resumes() {
     setup.once().await;
     for _ in 0..3 {
         let runner = setup.run();
-        runner.logs("the catalog is published").await;
+        runner.wait_for_log("the catalog is published").await;
         runner.kill();
     }
     let _runner = setup.run();

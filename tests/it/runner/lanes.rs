@@ -13,17 +13,19 @@ const GATE: &str = "echo here > began; echo a line of output; until [ -e go ]; d
 async fn a_slow_command_holds_up_its_own_conversation_alone() {
     let setup = RunnerFixture::new().await;
     let _runner = setup.run();
-    let slow = setup.ask(ToolCall::bash(GATE).of("slow")).await;
-    setup.line("began").await;
+    let slow = setup
+        .ask(ToolCall::bash(GATE).in_conversation("slow"))
+        .await;
+    setup.wait_for_line_in("began").await;
     let behind = setup
-        .ask(ToolCall::bash("echo ran > behind").of("slow"))
+        .ask(ToolCall::bash("echo ran > behind").in_conversation("slow"))
         .await;
     // Another conversation runs its effects and its reads meanwhile.
     for ask in [
         ToolCall::bash("echo other > other"),
         ToolCall::new("Read", &json!({ "file_path": "began" })),
     ] {
-        setup.call(ask.of("other")).await.expect_ok();
+        setup.call(ask.in_conversation("other")).await.expect_ok();
     }
     assert!(
         setup.caller.result(&slow).await.is_none() && setup.caller.result(&behind).await.is_none()
@@ -39,10 +41,12 @@ async fn a_slow_command_holds_up_its_own_conversation_alone() {
 async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
     let setup = RunnerFixture::new().await;
     let _runner = setup.run();
-    let slow = setup.ask(ToolCall::bash(GATE).of("talk")).await;
-    setup.line("began").await;
+    let slow = setup
+        .ask(ToolCall::bash(GATE).in_conversation("talk"))
+        .await;
+    setup.wait_for_line_in("began").await;
     setup
-        .call(ToolCall::new("ShellStatus", &json!({})).of("talk"))
+        .call(ToolCall::new("ShellStatus", &json!({})).in_conversation("talk"))
         .await
         .expect_ok();
     let id = punie_core::ids::RequestId::parse(slow.clone()).expect("an id");
@@ -50,7 +54,8 @@ async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
     setup
         .wait_for_stored_output(&slow, "a line of output")
         .await;
-    let so_far = ToolCall::new("ReadOutput", &json!({ "handle": handle.as_str() })).of("talk");
+    let so_far =
+        ToolCall::new("ReadOutput", &json!({ "handle": handle.as_str() })).in_conversation("talk");
     let so_far = setup.call(so_far).await;
     assert_contains!(so_far.text(), "a line of output");
     assert!(setup.caller.result(&slow).await.is_none(), "it still runs");
@@ -62,13 +67,15 @@ async fn control_tools_answer_while_a_command_of_their_conversation_runs() {
 async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobody_up() {
     let setup = RunnerFixture::with_config("[limits]\nqueue = 8\n").await;
     let _runner = setup.run();
-    let slow = setup.ask(ToolCall::bash(GATE).of("talk")).await;
-    setup.line("began").await;
+    let slow = setup
+        .ask(ToolCall::bash(GATE).in_conversation("talk"))
+        .await;
+    setup.wait_for_line_in("began").await;
     let mut asked = Vec::new();
     for n in 0..30 {
         asked.push(
             setup
-                .ask(ToolCall::bash(&format!("echo {n} >> order")).of("talk"))
+                .ask(ToolCall::bash(&format!("echo {n} >> order")).in_conversation("talk"))
                 .await,
         );
     }
@@ -76,10 +83,10 @@ async fn more_requests_than_may_wait_wait_in_the_journal_in_order_and_hold_nobod
     // its last request either.
     let last = asked.pop().expect("thirty");
     setup
-        .call(ToolCall::new("ShellStatus", &json!({})).of("talk"))
+        .call(ToolCall::new("ShellStatus", &json!({})).in_conversation("talk"))
         .await
         .expect_ok();
-    let read = ToolCall::new("Read", &json!({ "file_path": "began" })).of("other");
+    let read = ToolCall::new("Read", &json!({ "file_path": "began" })).in_conversation("other");
     setup.call(read).await.expect_ok();
     assert_eq!(setup.caller.cancel(&last).await, "cancelling");
     assert_eq!(setup.answer(&last).await.outcome, "cancelled");
@@ -114,14 +121,14 @@ async fn slow_commands_of_many_conversations_keep_no_read_waiting() {
         let gate = format!("echo here > began-{n}; until [ -e go ]; do sleep 0.02; done");
         slow.push(
             setup
-                .ask(ToolCall::bash(&gate).of(&format!("slow-{n}")))
+                .ask(ToolCall::bash(&gate).in_conversation(&format!("slow-{n}")))
                 .await,
         );
     }
     for n in 0..2 {
-        setup.line(&format!("began-{n}")).await;
+        setup.wait_for_line_in(&format!("began-{n}")).await;
     }
-    let glob = ToolCall::new("Glob", &json!({ "pattern": "began-*" })).of("other");
+    let glob = ToolCall::new("Glob", &json!({ "pattern": "began-*" })).in_conversation("other");
     setup.call(glob).await.expect_ok();
     for id in &slow {
         assert!(
@@ -148,14 +155,14 @@ async fn reads_that_hang_keep_no_other_read_waiting_for_good() {
     for _ in 0..3 {
         hanging.push(
             setup
-                .ask(ToolCall::new("GitStatus", &json!({})).of("talk"))
+                .ask(ToolCall::new("GitStatus", &json!({})).in_conversation("talk"))
                 .await,
         );
     }
     for id in &hanging[..2] {
         setup.wait_for_state(id, RequestState::Started).await;
     }
-    let glob = ToolCall::new("Glob", &json!({ "pattern": "*" })).of("talk");
+    let glob = ToolCall::new("Glob", &json!({ "pattern": "*" })).in_conversation("talk");
     setup.call(glob).await.expect_ok();
     for id in &hanging {
         assert_eq!(
@@ -176,7 +183,7 @@ async fn a_backlog_that_is_taken_back_is_answered_while_nothing_may_begin_and_ho
     for n in 0..40 {
         asked.push(
             setup
-                .ask(ToolCall::bash("echo ran >> effects").of(&format!("talk-{n}")))
+                .ask(ToolCall::bash("echo ran >> effects").in_conversation(&format!("talk-{n}")))
                 .await,
         );
     }

@@ -10,15 +10,15 @@ async fn what_was_sent_while_the_runner_was_stopped_runs_in_order_when_it_starts
     let setup = RunnerFixture::new().await;
     // The first command would finish last if the others did not wait for it.
     let first = setup
-        .ask(ToolCall::bash("sleep 0.3; echo 1 >> order").of("talk"))
+        .ask(ToolCall::bash("sleep 0.3; echo 1 >> order").in_conversation("talk"))
         .await;
     for n in 2..=4 {
         setup
-            .ask(ToolCall::bash(&format!("echo {n} >> order")).of("talk"))
+            .ask(ToolCall::bash(&format!("echo {n} >> order")).in_conversation("talk"))
             .await;
     }
     let read = setup
-        .ask(ToolCall::new("Read", &json!({ "file_path": "order" })).of("talk"))
+        .ask(ToolCall::new("Read", &json!({ "file_path": "order" })).in_conversation("talk"))
         .await;
     let _runner = setup.run();
     let answer = setup.answer(&read).await;
@@ -43,7 +43,7 @@ async fn one_pass_answers_fifty_requests_and_the_next_finds_none() {
             (ToolCall::new("NoSuchTool", &json!({})), "error"),
         };
         for (ask, outcome) in asks {
-            asked.push((setup.ask(ask.of(&talk)).await, outcome));
+            asked.push((setup.ask(ask.in_conversation(&talk)).await, outcome));
         }
     }
     let mut pass = setup.once().await;
@@ -67,7 +67,9 @@ async fn one_pass_takes_more_than_its_queue_holds() {
     let setup = RunnerFixture::with_config("[limits]\nqueue = 2\n").await;
     for n in 0..80 {
         let args = json!({ "file_path": format!("f{n}"), "content": "x" });
-        setup.ask(ToolCall::new("Write", &args).of("talk")).await;
+        setup
+            .ask(ToolCall::new("Write", &args).in_conversation("talk"))
+            .await;
     }
     let pass = setup.once().await;
     assert_fields!(pass, {"polled": 80, "delivered": 80});

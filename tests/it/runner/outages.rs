@@ -10,7 +10,7 @@ async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
     let mut setup = RunnerFixture::new().await;
     let runner = setup.run();
     setup.bash("true").await.expect_ok();
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     let before = runner.log().lines().count();
     setup.stop_backend().await;
     wait_until("some failed polls", || {
@@ -18,7 +18,9 @@ async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
     })
     .await;
     setup.start_backend().await;
-    runner.logs("the backend answers again after ").await;
+    runner
+        .wait_for_log("the backend answers again after ")
+        .await;
     setup.bash("true").await.expect_ok();
     let log = runner.log();
     let told: Vec<&str> = log
@@ -37,7 +39,7 @@ async fn an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
 async fn a_delivered_answer_is_a_contact() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     let asked_ms = Clock::system().now_ms();
     setup.bash("true").await.expect_ok();
     wait_for_some("a contact since then", async || {

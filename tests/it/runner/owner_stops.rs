@@ -60,24 +60,28 @@ async fn pause_now_ends_all_that_runs_and_nothing_that_waits() {
     let _runner = setup.run();
     let marker = process_marker(1);
     let deaf = format!("(sleep {marker}) & {}", stubborn_command("deaf"));
-    let deaf = setup.ask(ToolCall::bash(&deaf).of("a")).await;
+    let deaf = setup.ask(ToolCall::bash(&deaf).in_conversation("a")).await;
     let polite = "trap 'echo asked to end; exit' TERM; echo $$ > polite; sleep 600 & wait";
-    let polite = setup.ask(ToolCall::bash(polite).of("b")).await;
+    let polite = setup.ask(ToolCall::bash(polite).in_conversation("b")).await;
     let query =
         "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c";
     rusqlite::Connection::open(setup.file("numbers.db"))
         .and_then(|db| db.execute_batch("create table t (n)"))
         .expect("a database");
     let args = json!({ "database_path": "numbers.db", "query": query, "timeout_ms": 600_000 });
-    let query = setup.ask(ToolCall::new("SqliteQuery", &args).of("c")).await;
+    let query = setup
+        .ask(ToolCall::new("SqliteQuery", &args).in_conversation("c"))
+        .await;
     begin_shell(&setup, &stubborn_command("shell")).await;
     let args = json!({ "command": stubborn_command("terminal"), "background": true });
-    let begun = setup.call(ToolCall::new("run_command", &args).of("d"));
+    let begun = setup.call(ToolCall::new("run_command", &args).in_conversation("d"));
     begun.await.expect_ok();
-    let behind = setup.ask(ToolCall::bash("echo ran > behind").of("a")).await;
+    let behind = setup
+        .ask(ToolCall::bash("echo ran > behind").in_conversation("a"))
+        .await;
     let mut pids = Vec::new();
     for file in ["deaf", "polite", "shell", "terminal"] {
-        pids.push(setup.line(file).await);
+        pids.push(setup.wait_for_line_in(file).await);
     }
     setup.wait_for_state(&query, RequestState::Started).await;
     setup.wait_for_state(&behind, RequestState::Accepted).await;
@@ -139,13 +143,20 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
     // The caller has cancelled this call, which gives its command ten seconds to end.
     let command =
         "trap '' TERM; trap 'echo > asked' INT; echo $$ > slow; while :; do sleep 1; done";
-    let slow = setup.ask(ToolCall::bash(command).of("a")).await;
+    let slow = setup
+        .ask(ToolCall::bash(command).in_conversation("a"))
+        .await;
     // The runner has just started this command, and would give it two seconds to end.
     let args = json!({ "command": stubborn_command("young"), "run_in_background": true, "yield_ms": 60_000 });
-    let young = setup.ask(ToolCall::new("Bash", &args).of("b")).await;
-    let pids = [setup.line("slow").await, setup.line("young").await];
+    let young = setup
+        .ask(ToolCall::new("Bash", &args).in_conversation("b"))
+        .await;
+    let pids = [
+        setup.wait_for_line_in("slow").await,
+        setup.wait_for_line_in("young").await,
+    ];
     setup.caller.cancel(&slow).await;
-    setup.line("asked").await;
+    setup.wait_for_line_in("asked").await;
     // The backend does not answer the claim of this call.
     let known = [slow.clone(), young.clone()];
     let hangs = Arc::new(AtomicBool::new(false));
@@ -159,7 +170,7 @@ async fn pause_now_waits_for_no_slower_end_and_for_no_backend() {
         CallFate::Hang
     });
     let claimed = setup
-        .ask(ToolCall::bash("echo ran > claimed").of("c"))
+        .ask(ToolCall::bash("echo ran > claimed").in_conversation("c"))
         .await;
     wait_until("its claim", || hangs.load(Ordering::Relaxed)).await;
 
@@ -187,21 +198,21 @@ async fn stop_ends_one_call_or_shell_and_tells_the_truth_about_others() {
     let setup = RunnerFixture::new().await;
     let _runner = setup.run();
     let other = setup
-        .ask(ToolCall::bash(&stubborn_command("other")).of("other"))
+        .ask(ToolCall::bash(&stubborn_command("other")).in_conversation("other"))
         .await;
     let call = setup
-        .ask(ToolCall::bash(&stubborn_command("call")).of("talk"))
+        .ask(ToolCall::bash(&stubborn_command("call")).in_conversation("talk"))
         .await;
     let behind = setup
-        .ask(ToolCall::bash("echo ran > behind").of("talk"))
+        .ask(ToolCall::bash("echo ran > behind").in_conversation("talk"))
         .await;
     begin_shell(&setup, "echo $$ > shell; sleep 600").await;
     let newest = ["history", "--json", "--limit", "1"];
     let begun = setup.command(&newest).await.json()["requestId"].clone();
     let [other_pid, call_pid, shell_pid] = [
-        setup.line("other").await,
-        setup.line("call").await,
-        setup.line("shell").await,
+        setup.wait_for_line_in("other").await,
+        setup.wait_for_line_in("call").await,
+        setup.wait_for_line_in("shell").await,
     ];
     let status = setup.status().await;
     assert_eq!(status["shells"][0]["id"], "sh_1", "{status}");
@@ -261,7 +272,7 @@ async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
     let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 600000\n").await;
     let runner = setup.run();
     let call = setup.ask_bash(&stubborn_command("first")).await;
-    let pid = setup.line("first").await;
+    let pid = setup.wait_for_line_in("first").await;
     runner.terminate();
     let stopped = setup.command(&["stop", &call]).await;
     let log = runner.log();
@@ -277,7 +288,7 @@ async fn a_runner_that_is_stopping_or_makes_one_pass_is_told_too() {
 
     let call = setup.ask_bash(&stubborn_command("second")).await;
     let pass = RunningProgram::start(&setup.setting, &["--once", "--json"]);
-    let pid = setup.line("second").await;
+    let pid = setup.wait_for_line_in("second").await;
     let paused = setup.command(&["pause", "--now"]).await;
     assert!(paused.code == Some(0) && !is_alive(&pid), "{paused:?}");
     let pass = pass.end().await;
@@ -294,10 +305,10 @@ async fn without_a_runner_what_a_killed_one_left_is_ended() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     begin_shell(&setup, "echo $$ > shell; sleep 600").await;
-    let shell = setup.line("shell").await;
+    let shell = setup.wait_for_line_in("shell").await;
     let command = "sleep 600 & echo $! > orphan; wait";
     let call = setup.ask_bash(command).await;
-    let orphan = setup.line("orphan").await;
+    let orphan = setup.wait_for_line_in("orphan").await;
     runner.kill();
     assert!(
         is_alive(&shell) && is_alive(&orphan),
@@ -381,7 +392,7 @@ async fn a_command_in_the_foreground_dies_with_a_runner_that_is_killed() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     setup.ask_bash(&stubborn_command("pid")).await;
-    let pid = setup.line("pid").await;
+    let pid = setup.wait_for_line_in("pid").await;
     runner.kill();
     // No other runner starts, so the kernel ends this command. The next runner would end the processes that it started
     // (survivors).

@@ -80,7 +80,7 @@ async fn a_cursor_that_is_lost_or_goes_back_repeats_nothing() {
     let setup = RunnerFixture::new().await;
     for n in 0..5 {
         setup
-            .ask(ToolCall::bash(&format!("echo {n} >> effects")).of("talk"))
+            .ask(ToolCall::bash(&format!("echo {n} >> effects")).in_conversation("talk"))
             .await;
     }
     setup.once().await;
@@ -121,7 +121,7 @@ async fn a_missed_event_is_found_by_looking_at_everything_open() {
     let id = setup
         .ask_bash("echo begun > begun; until [ -e go ]; do sleep 0.02; done")
         .await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     let listed = || relay.calls("events:listOpenIds").len();
     let before = listed();
     wait_until("three more listings", || listed() >= before + 3).await;
@@ -183,7 +183,7 @@ async fn bodies_that_do_not_fit_one_answer_are_asked_for_in_turn() {
 async fn a_promise_that_nobody_works_on_is_taken_up_when_it_is_offered_again() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
-    runner.logs("the catalog is published").await;
+    runner.wait_for_log("the catalog is published").await;
     // The state that a process leaves if it ends right after it accepted a request.
     let args = json!({ "command": "echo ran >> effects" }).to_string();
     let id = punie_core::ids::RequestId::new();

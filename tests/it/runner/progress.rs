@@ -137,7 +137,7 @@ async fn send_shows_it_beside_the_answer() {
         &["--log", "off", "send", "Bash", &args, "--progress"],
         &variables,
     );
-    send.logs("first words\n").await;
+    send.wait_for_log("first words\n").await;
     setup.write("go", "");
     let ended = send.end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -153,7 +153,7 @@ async fn nothing_is_told_while_nobody_listens_and_all_of_it_once_somebody_does()
     let relay = Relay::before(&setup.setting.url).await;
     let _runner = setup.run_at(&relay.url);
     let id = setup.ask_bash(CHATTER).await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     let told = || relay.calls("events:appendProgress").len();
     // The command has run for longer than any pause between pieces.
     wait_until("renewals of the lease", || {

@@ -48,7 +48,7 @@ async fn a_shell_lives_through_a_crash_and_is_followed_and_ended_by_the_next_lif
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     begin_shell(&setup, COUNTER).await;
-    let pid = setup.line("pid").await;
+    let pid = setup.wait_for_line_in("pid").await;
     setup.write("go0", "");
     let before = waited_for(&setup, "line 0").await;
     runner.kill();
@@ -121,7 +121,7 @@ async fn daemons_of_a_shell_that_lived_through_a_crash_are_ended_with_it() {
     let daemon =
         format!("(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)')");
     begin_shell(&setup, &format!("{daemon}; echo $$ > pid; sleep 600")).await;
-    setup.line("pid").await;
+    setup.wait_for_line_in("pid").await;
     wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     runner.kill();
     let _runner = setup.run();
@@ -140,7 +140,7 @@ async fn of_a_shell_that_ended_while_no_runner_was_there_only_the_exit_code_is_s
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     begin_shell(&setup, COUNTER).await;
-    let pid = setup.line("pid").await;
+    let pid = setup.wait_for_line_in("pid").await;
     setup.write("go0", "");
     waited_for(&setup, "line 0").await;
     runner.kill();
@@ -239,7 +239,7 @@ async fn a_stop_ends_shells_and_the_next_life_says_so() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     begin_shell(&setup, COUNTER).await;
-    let pid = setup.line("pid").await;
+    let pid = setup.wait_for_line_in("pid").await;
     runner.stop().await;
     assert!(!is_alive(&pid), "a stop ends the shell");
     let _runner = setup.run();
@@ -253,7 +253,7 @@ async fn what_a_command_in_the_foreground_left_running_is_ended_after_a_crash_an
     let runner = setup.run();
     let answer = setup.bash("sleep 600 & echo $! > pid; echo hi").await;
     assert_contains!(answer.text(), "Kept as shell sh_1");
-    let pid = setup.line("pid").await;
+    let pid = setup.wait_for_line_in("pid").await;
     runner.kill();
     assert!(is_alive(&pid), "the test needs an orphan");
     let _runner = setup.run();
@@ -274,13 +274,13 @@ async fn a_shell_that_prints_much_while_no_runner_is_there_waits_and_loses_nothi
         "echo $$ > pid; until [ -e go ]; do sleep 0.02; done; seq 1 1000000; echo $? > done; sleep 600",
     )
     .await;
-    let pid = setup.line("pid").await;
+    let pid = setup.wait_for_line_in("pid").await;
     runner.kill();
     setup.write("go", "");
     // Seven megabytes exceed the buffer of any pipe, so the shell waits for a reader.
     assert!(is_alive(&pid) && setup.read("done").is_empty());
     let _runner = setup.run();
-    assert_eq!(setup.line("done").await, "0", "no broken pipe");
+    assert_eq!(setup.wait_for_line_in("done").await, "0", "no broken pipe");
     assert_contains!(waited_for(&setup, "^1000000$").await, "\n1000000\n");
     let shown = shell_status(&setup, json!({"shell_id": "sh_1"})).await;
     let args = json!({"handle": find_handle(&shown), "offset": 999_999});
@@ -299,7 +299,7 @@ const ANSWERER: &str = "echo $$ > pid; while read -r line; do echo \"got $line\"
 async fn begin_terminal(setup: &RunnerFixture) -> String {
     let args = json!({"command": ANSWERER, "run_in_background": true, "tty": true});
     setup.call_tool("Bash", &args).await.expect_ok();
-    let pid = setup.line("pid").await;
+    let pid = setup.wait_for_line_in("pid").await;
     type_text(setup, "one").await;
     pid
 }
@@ -354,7 +354,7 @@ async fn a_stop_leaves_shells_running_where_the_owner_wants_it() {
     let runner = setup.run();
     let terminal = begin_terminal(&setup).await;
     begin_shell(&setup, &COUNTER.replace("> pid", "> second")).await;
-    let plain = setup.line("second").await;
+    let plain = setup.wait_for_line_in("second").await;
     setup.write("go0", "");
     let second = json!({"shell_id": "sh_2", "pattern": "line 0", "wait_ms": 30_000});
     status_with(&setup, second, "line 0").await;

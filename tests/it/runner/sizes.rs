@@ -82,10 +82,14 @@ async fn large_arguments_and_results_come_through_whole() {
     let mut asked = Vec::new();
     for n in 0..12 {
         let args = json!({ "file_path": format!("big-{n}"), "content": content });
-        asked.push(setup.ask(ToolCall::new("Write", &args).of("talk")).await);
+        asked.push(
+            setup
+                .ask(ToolCall::new("Write", &args).in_conversation("talk"))
+                .await,
+        );
     }
     let args = json!({ "file_path": "big-0", "max_chars": 200_000 });
-    let big = ToolCall::new("Read", &args).of("talk");
+    let big = ToolCall::new("Read", &args).in_conversation("talk");
     let big = setup.ask(big).await;
     let pass = setup.once().await;
     assert_fields!(pass, {"polled": 13, "delivered": 13});

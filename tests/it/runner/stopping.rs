@@ -15,10 +15,12 @@ async fn a_command_may_finish_within_the_grace() {
     let setup = RunnerFixture::with_config("[limits]\ndrain_ms = 3600000\n").await;
     let runner = setup.run();
     let gate = "echo here > began; until [ -e go ]; do sleep 0.02; done; echo the end";
-    let id = setup.ask(ToolCall::bash(gate).of("talk")).await;
-    setup.line("began").await;
+    let id = setup
+        .ask(ToolCall::bash(gate).in_conversation("talk"))
+        .await;
+    setup.wait_for_line_in("began").await;
     let behind = setup
-        .ask(ToolCall::bash("echo ran > behind").of("talk"))
+        .ask(ToolCall::bash("echo ran > behind").in_conversation("talk"))
         .await;
     setup
         .wait_for_state(&behind, punie_engine::journal::RequestState::Accepted)
@@ -28,7 +30,7 @@ async fn a_command_may_finish_within_the_grace() {
     })
     .await;
     runner.terminate();
-    runner.logs("asked to stop").await;
+    runner.wait_for_log("asked to stop").await;
     setup.write("go", "");
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -58,7 +60,7 @@ async fn a_command_that_does_not_finish_is_ended_and_answered_as_interrupted() {
     let id = setup
         .ask_bash("echo half of it; sleep 600 & echo $! > child; wait")
         .await;
-    let child = setup.line("child").await;
+    let child = setup.wait_for_line_in("child").await;
     runner.terminate();
     let ended = runner.end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -78,7 +80,7 @@ async fn a_stubborn_command_is_killed_and_answered() {
     let runner = setup.run();
     let command = "trap '' INT TERM; echo $$ > child; echo half of it; while :; do sleep 1; done";
     let id = setup.ask_bash(command).await;
-    let child = setup.line("child").await;
+    let child = setup.wait_for_line_in("child").await;
     runner.stop().await;
     let answer = setup
         .caller
@@ -96,9 +98,9 @@ async fn a_second_request_to_stop_hurries() {
     let runner = setup.run();
     let command = "trap '' INT TERM; echo $$ > child; while :; do sleep 1; done";
     let id = setup.ask_bash(command).await;
-    let child = setup.line("child").await;
+    let child = setup.wait_for_line_in("child").await;
     runner.terminate();
-    runner.logs("asked to stop").await;
+    runner.wait_for_log("asked to stop").await;
     runner.terminate();
     let ended = runner.end().await;
     // On a busy machine the hurried stop may run out of time.
@@ -118,10 +120,10 @@ async fn f59_a_stop_while_the_backend_is_away_keeps_what_is_undelivered() {
     let runner = setup.run();
     let gate = "echo ran >> began; until [ -e go ]; do sleep 0.02; done; echo the end";
     let id = setup.ask_bash(gate).await;
-    setup.line("began").await;
+    setup.wait_for_line_in("began").await;
     setup.stop_backend().await;
     runner.terminate();
-    runner.logs("asked to stop").await;
+    runner.wait_for_log("asked to stop").await;
     setup.write("go", "");
     assert_eq!(runner.end().await.code, Some(0));
     setup.start_backend().await;
@@ -135,7 +137,7 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
     let setup = RunnerFixture::new().await;
     for words in ["trap '' HUP", "trap '' HUP INT"] {
         let runner = RunningProgram::start_after(&setup.setting, words, &["run"]);
-        runner.logs("the runner is up").await;
+        runner.wait_for_log("the runner is up").await;
         runner.signal(Signal::HUP);
         if words.contains("INT") {
             runner.signal(Signal::INT);
@@ -158,7 +160,7 @@ async fn a_runner_that_was_started_with_hangups_ignored_outlives_its_terminal() 
         ""
     };
     let runner = RunningProgram::start_after(&setup.setting, not_ignored, &["run"]);
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     runner.signal(Signal::HUP);
     assert_eq!(runner.end().await.code, Some(0));
 }
@@ -169,7 +171,7 @@ async fn a_terminal_shows_what_a_stop_waits_for() {
     let mut runner = OnTerminal::start(&setup.setting, &["run"]);
     runner.shows("Connected. Waiting for requests.").await;
     let id = setup.ask_bash("echo here > began; sleep 600").await;
-    setup.line("began").await;
+    setup.wait_for_line_in("began").await;
     runner.interrupt();
     runner
         .shows("Stopping. 1 call still runs: waiting up to 10 s. Ctrl-C again ends it.\n")

@@ -34,9 +34,10 @@ async fn ask_all(setup: &RunnerFixture) -> (Vec<(String, usize, usize)>, Vec<Str
     for n in 0..EACH {
         for talk in 0..TALKS {
             let name = format!("talk-{talk}");
-            let effect = ToolCall::bash(&format!("echo {n} >> {name}")).of(&name);
+            let effect = ToolCall::bash(&format!("echo {n} >> {name}")).in_conversation(&name);
             effects.push((setup.ask(effect).await, talk, n));
-            let read = ToolCall::new("Glob", &json!({ "pattern": "talk-*" })).of(&name);
+            let read =
+                ToolCall::new("Glob", &json!({ "pattern": "talk-*" })).in_conversation(&name);
             reads.push(setup.ask(read).await);
         }
     }

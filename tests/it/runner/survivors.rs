@@ -13,7 +13,7 @@ async fn daemons_of_a_command_that_a_crash_cut_off_are_ended_by_the_next_life() 
         "(setsid env -i bash -c 'exec 0<&- 1>&- 2>&-; (setsid sleep {marker} &)'); echo $$ > begun; sleep 600"
     );
     let id = setup.ask_bash(&command).await;
-    setup.line("begun").await;
+    setup.wait_for_line_in("begun").await;
     wait_until("the daemon", || processes_with_argument(&marker).len() == 1).await;
     runner.kill();
     assert_eq!(

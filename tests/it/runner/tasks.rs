@@ -9,7 +9,9 @@ use crate::harness::wait::wait_for_some;
 /// Starts a task and returns its id.
 async fn start_task(setup: &RunnerFixture, command: &str) -> String {
     let args = json!({ "tool": "Bash", "args": { "command": command } });
-    let answer = setup.call(ToolCall::new("Task", &args).of("talk")).await;
+    let answer = setup
+        .call(ToolCall::new("Task", &args).in_conversation("talk"))
+        .await;
     let text = answer.text();
     text.split_whitespace()
         .nth(1)
@@ -19,7 +21,7 @@ async fn start_task(setup: &RunnerFixture, command: &str) -> String {
 
 async fn task_output(setup: &RunnerFixture, task: &str) -> CallAnswer {
     setup
-        .call(ToolCall::new("TaskOutput", &json!({ "task_id": task })).of("talk"))
+        .call(ToolCall::new("TaskOutput", &json!({ "task_id": task })).in_conversation("talk"))
         .await
 }
 
@@ -56,7 +58,7 @@ async fn a_task_cut_off_by_a_crash_is_interrupted_and_not_run_again() {
     let setup = RunnerFixture::new().await;
     let runner = setup.run();
     let task = start_task(&setup, "echo half of it; echo ran >> effects; sleep 600").await;
-    setup.line("effects").await;
+    setup.wait_for_line_in("effects").await;
     wait_for_output(&setup, &task, "half of it").await;
     let so_far = task_output(&setup, &task).await;
     assert_contains!(so_far.text(), "running", "half of it");
@@ -89,7 +91,7 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
     setup.write("go", "");
     let args = json!({ "task_id": task, "since": 6, "wait_ms": 30_000 });
     let text = wait_for_some("its end", async || {
-        let ask = ToolCall::new("TaskOutput", &args).of("talk");
+        let ask = ToolCall::new("TaskOutput", &args).in_conversation("talk");
         let text = setup.call(ask).await.text();
         text.contains("is done after").then_some(text)
     })
@@ -99,7 +101,7 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
     assert_lacks!(text, "first"; "there is no more to follow");
     let list = async || {
         setup
-            .call(ToolCall::new("TaskOutput", &json!({})).of("talk"))
+            .call(ToolCall::new("TaskOutput", &json!({})).in_conversation("talk"))
             .await
             .text()
     };
@@ -113,12 +115,14 @@ async fn the_list_of_tasks_and_their_output_survive_a_restart() {
     let _runner = setup.run();
     assert_eq!(list().await, before);
     let again = setup
-        .call(ToolCall::new("TaskOutput", &args).of("talk"))
+        .call(ToolCall::new("TaskOutput", &args).in_conversation("talk"))
         .await;
     assert_eq!(again.text(), text);
     // A task number is used once, and the ids of earlier versions still name their tasks.
     let asked = json!({ "tool": "Bash", "args": { "command": "echo third" } });
-    let id = setup.ask(ToolCall::new("Task", &asked).of("talk")).await;
+    let id = setup
+        .ask(ToolCall::new("Task", &asked).in_conversation("talk"))
+        .await;
     let begun = setup.answer(&id).await.text();
     assert!(
         begun.starts_with("Task task_2 started") && begun.matches("task_").count() == 1,

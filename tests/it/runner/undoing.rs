@@ -36,7 +36,7 @@ async fn a_background_command_is_one_change_from_its_start_to_its_end() {
     let args = json!({"command": command, "run_in_background": true, "description": "A test"});
     let id = setup.ask(ToolCall::new("Bash", &args)).await;
     setup.answer(&id).await.expect_ok();
-    setup.line("early").await;
+    setup.wait_for_line_in("early").await;
     let refused = run_undo(&setup, &id).await;
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert_contains!(refused.log, "still runs");

@@ -40,9 +40,9 @@ async fn an_answer_and_progress_are_subscribed_to_and_not_asked_for() {
         let setup = RunnerFixture::new().await;
         let _runner = setup.run();
         let send = start_send(&setup, &setup.setting.url, more);
-        setup.line("begun").await;
+        setup.wait_for_line_in("begun").await;
         if !more.is_empty() {
-            send.logs("first words\n").await;
+            send.wait_for_log("first words\n").await;
         }
         setup.write("go", "");
         expect_answer(&send.end().await);
@@ -61,8 +61,8 @@ async fn a_backend_that_goes_and_comes_back_costs_no_answer() {
     let mut setup = RunnerFixture::new().await;
     let _runner = setup.run();
     let send = start_send(&setup, &setup.setting.url, &["--progress"]);
-    setup.line("begun").await;
-    send.logs("first words\n").await;
+    setup.wait_for_line_in("begun").await;
+    send.wait_for_log("first words\n").await;
     setup.stop_backend().await;
     setup.start_backend().await;
     setup.write("go", "");
@@ -82,8 +82,8 @@ async fn where_no_socket_can_be_had_the_answer_is_asked_for() {
     let proxy = FaultyProxy::before(&setup.setting.url);
     proxy.poison_those_with("GET /api/sync", ConnectionFault::ResetAsking(0));
     let send = start_send(&setup, &proxy.url, &["--progress"]);
-    setup.line("begun").await;
-    send.logs("first words\n").await;
+    setup.wait_for_line_in("begun").await;
+    send.wait_for_log("first words\n").await;
     wait_until("a query", || setup.faults.calls("events:getResult") > 0).await;
     setup.write("go", "");
     expect_answer(&send.end().await);

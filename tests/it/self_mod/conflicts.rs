@@ -8,7 +8,7 @@ use super::{
 use crate::harness::caller::ToolCall;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w60_steps_that_are_no_number_of_batches_change_nothing() {
+async fn steps_that_are_no_number_of_batches_change_nothing() {
     let setup = stage_with_files().await;
     let _runner = setup.run();
     start_change(&setup).await;
@@ -28,7 +28,7 @@ async fn w60_steps_that_are_no_number_of_batches_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w60_a_later_change_of_the_user_is_a_conflict_and_all_batches_stay() {
+async fn a_later_change_of_the_user_is_a_conflict_and_all_batches_stay() {
     let setup = stage_with_files().await;
     let _runner = setup.run();
     start_change(&setup).await;
@@ -58,7 +58,7 @@ async fn w60_a_later_change_of_the_user_is_a_conflict_and_all_batches_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w57_apply_refuses_a_file_that_changed_since_it_was_staged() {
+async fn apply_refuses_a_file_that_changed_since_it_was_staged() {
     let setup = stage_with_files().await;
     let _runner = setup.run();
     start_change(&setup).await;
@@ -82,7 +82,7 @@ async fn w57_apply_refuses_a_file_that_changed_since_it_was_staged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w59_a_batch_id_is_never_used_again() {
+async fn a_batch_id_is_never_used_again() {
     let setup = stage_with_files().await;
     let _runner = setup.run();
     start_change(&setup).await;
@@ -105,7 +105,7 @@ async fn w59_a_batch_id_is_never_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w57_one_damaged_feature_stops_neither_the_runner_nor_other_features() {
+async fn one_damaged_feature_stops_neither_the_runner_nor_other_features() {
     let setup = stage_with_files().await;
     let runner = setup.run();
     let broken = start_change(&setup).await;
@@ -133,7 +133,9 @@ async fn w57_one_damaged_feature_stops_neither_the_runner_nor_other_features() {
         ("Write", args),
         ("SelfModApply", json!({})),
     ] {
-        let id = setup.ask(ask_of(tool, &args).of("other")).await;
+        let id = setup
+            .ask(ask_of(tool, &args).in_conversation("other"))
+            .await;
         let answer = setup.answer(&id).await;
         assert_eq!(answer.outcome, "ok", "{tool}: {answer:?}");
     }
@@ -164,7 +166,7 @@ async fn an_apply_is_undone_by_undo_like_another_write() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w60_a_change_of_the_user_between_two_batches_is_never_reverted_over() {
+async fn a_change_of_the_user_between_two_batches_is_never_reverted_over() {
     let setup = stage_with_files().await;
     let _runner = setup.run();
     start_change(&setup).await;
@@ -198,7 +200,9 @@ async fn a_second_feature_waits_until_nothing_is_staged() {
     assert!(answer.text().contains("1 staged file"), "{answer:?}");
     // Another conversation cannot drop the staged files.
     let args = json!({"feature_id": first, "discard_staged": true});
-    let id = setup.ask(ask_of("SelfModRevert", &args).of("other")).await;
+    let id = setup
+        .ask(ask_of("SelfModRevert", &args).in_conversation("other"))
+        .await;
     assert_eq!(setup.answer(&id).await.verdict(), ("error", "invalid_args"));
     // A staged file that equals the real one counts no more, and the agent sees the real file again.
     edit_file(&setup, "app/a.txt", "two", "one").await;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{call_tool, edit_file, read_tree, stage_with_files, start_change, text_of, write_file};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w61_bytes_that_are_no_text_survive_apply_revert_and_package() {
+async fn bytes_that_are_no_text_survive_apply_revert_and_package() {
     let setup = stage_with_files().await;
     // Latin-1: the byte 0xE9 is not UTF-8.
     let old = b"caf\xE9 one\r\nna\xEFve\r\n";
@@ -30,7 +30,7 @@ async fn w61_bytes_that_are_no_text_survive_apply_revert_and_package() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w61_names_that_look_like_marks_are_ordinary_names() {
+async fn names_that_look_like_marks_are_ordinary_names() {
     let setup = stage_with_files().await;
     let _runner = setup.run();
     start_change(&setup).await;
@@ -54,7 +54,7 @@ async fn w61_names_that_look_like_marks_are_ordinary_names() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w61_a_link_that_leads_out_of_the_root_is_not_written_through() {
+async fn a_link_that_leads_out_of_the_root_is_not_written_through() {
     let setup = stage_with_files().await;
     std::fs::create_dir(setup.file("other")).expect("made");
     setup.write("other/x.txt", "other\n");
@@ -79,7 +79,7 @@ async fn w61_a_link_that_leads_out_of_the_root_is_not_written_through() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w61_a_link_that_takes_a_files_place_before_apply_is_a_conflict() {
+async fn a_link_that_takes_a_files_place_before_apply_is_a_conflict() {
     let setup = stage_with_files().await;
     setup.write("other.txt", "a one\n");
     let _runner = setup.run();
@@ -94,7 +94,7 @@ async fn w61_a_link_that_takes_a_files_place_before_apply_is_a_conflict() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w61_removals_and_moves_are_staged_and_seen_by_searches() {
+async fn removals_and_moves_are_staged_and_seen_by_searches() {
     let setup = stage_with_files().await;
     let before = read_tree(&setup.file("app"));
     let _runner = setup.run();
@@ -131,7 +131,7 @@ async fn w61_removals_and_moves_are_staged_and_seen_by_searches() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w61_modes_are_kept_and_changed_as_asked() {
+async fn modes_are_kept_and_changed_as_asked() {
     let setup = stage_with_files().await;
     let mode = |name: &str| {
         let metadata = std::fs::metadata(setup.file(name)).expect("there");
@@ -166,7 +166,7 @@ async fn commands_see_and_change_the_real_files() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w61_a_removed_file_can_be_made_again_and_moved_onto() {
+async fn a_removed_file_can_be_made_again_and_moved_onto() {
     let setup = stage_with_files().await;
     let _runner = setup.run();
     start_change(&setup).await;
@@ -210,7 +210,7 @@ async fn a_patch_in_part_below_the_root_and_a_file_in_the_place_of_a_file_are_re
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w61_a_staged_change_is_told_as_staged_and_judged_by_the_staged_text() {
+async fn a_staged_change_is_told_as_staged_and_judged_by_the_staged_text() {
     let setup = stage_with_files().await;
     setup.write("app/a.txt", &format!("one {MASK}\n"));
     let _runner = setup.run();

@@ -102,7 +102,7 @@ async fn revert_survives(point: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: `.ci/run` runs it"]
-async fn w57_a_kill_at_any_step_of_apply_leaves_the_old_or_the_new_state() {
+async fn a_kill_at_any_step_of_apply_leaves_the_old_or_the_new_state() {
     for point in POINTS {
         apply_survives(point).await;
     }
@@ -111,14 +111,14 @@ async fn w57_a_kill_at_any_step_of_apply_leaves_the_old_or_the_new_state() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: `.ci/run` runs it"]
-async fn w60_a_kill_at_any_step_of_revert_leaves_the_old_or_the_new_state() {
+async fn a_kill_at_any_step_of_revert_leaves_the_old_or_the_new_state() {
     for point in POINTS {
         revert_survives(point).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w57_a_staged_write_that_a_kill_cut_off_is_made_once() {
+async fn a_staged_write_that_a_kill_cut_off_is_made_once() {
     let setup = stage_with_files().await;
     let runner = setup.run();
     start_change(&setup).await;
@@ -140,7 +140,7 @@ async fn w57_a_staged_write_that_a_kill_cut_off_is_made_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w57_a_file_that_the_user_changed_after_the_kill_is_left_and_the_rest_taken_back() {
+async fn a_file_that_the_user_changed_after_the_kill_is_left_and_the_rest_taken_back() {
     let setup = stage_with_files().await;
     let runner = setup.run();
     stage_changes(&setup).await;
@@ -160,8 +160,7 @@ async fn w57_a_file_that_the_user_changed_after_the_kill_is_left_and_the_rest_ta
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w57_a_second_kill_while_the_change_is_finished_or_taken_back_leaves_one_of_the_two_states()
-{
+async fn a_second_kill_while_the_change_is_finished_or_taken_back_leaves_one_of_the_two_states() {
     for (is_changed, point) in [
         (false, "selfmod.completed=kill@1"),
         (false, "selfmod.completed=kill@2"),
@@ -199,7 +198,7 @@ async fn w57_a_second_kill_while_the_change_is_finished_or_taken_back_leaves_one
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w57_a_staged_patch_that_a_kill_cut_off_changes_no_real_file() {
+async fn a_staged_patch_that_a_kill_cut_off_changes_no_real_file() {
     let setup = stage_with_files().await;
     let runner = setup.run();
     start_change(&setup).await;

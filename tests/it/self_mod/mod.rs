@@ -19,7 +19,7 @@ const CONFIG: &str = "[self_mod]\nroot = \"app\"\n";
 /// Returns a call of the agent whose changes are staged.
 fn ask_of(tool: &str, args: &Value) -> ToolCall {
     ToolCall::new(tool, args)
-        .of("modding")
+        .in_conversation("modding")
         .with("agentType", json!("self_mod"))
 }
 

@@ -6,7 +6,7 @@ use super::{call_tool, edit_file, stage_with_files, start_change, text_of, write
 use crate::harness::caller::ToolCall;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
+async fn a_session_by_tools_alone_stages_applies_and_reverts() {
     let setup = stage_with_files().await;
     let _runner = setup.run();
     let feature = start_change(&setup).await;
@@ -46,9 +46,9 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
     .await;
     assert!(listed.contains("app/new/d.txt"), "{listed}");
     for other in [
-        ToolCall::new("Read", &json!({"file_path": "app/a.txt"})).of("modding"),
+        ToolCall::new("Read", &json!({"file_path": "app/a.txt"})).in_conversation("modding"),
         ToolCall::new("Read", &json!({"file_path": "app/a.txt"}))
-            .of("elsewhere")
+            .in_conversation("elsewhere")
             .with("agentType", json!("self_mod")),
     ] {
         let id = setup.ask(other).await;
@@ -111,7 +111,7 @@ async fn w61_a_session_by_tools_alone_stages_applies_and_reverts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w58_the_tools_exist_only_with_a_root_and_their_state_lies_in_the_home() {
+async fn the_tools_exist_only_with_a_root_and_their_state_lies_in_the_home() {
     let setup = stage_with_files().await;
     let runner = setup.run();
     start_change(&setup).await;

@@ -33,7 +33,7 @@ fn make_project(user: &Path, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w89_nothing_is_sent_before_the_owner_agrees_at_the_device() {
+async fn nothing_is_sent_before_the_owner_agrees_at_the_device() {
     let setup = RunnerFixture::with_config("[signals]\ndev_environment = \"on\"\n").await;
     let user = &setup.setting.logs;
     write_below(user, ".bash_history", "git status\ngit push\n");
@@ -129,7 +129,7 @@ async fn a_category_that_is_not_on_is_refused_and_one_that_is_turned_off_is_clos
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w86_copies_that_a_killed_process_left_are_gone_with_the_next_start() {
+async fn copies_that_a_killed_process_left_are_gone_with_the_next_start() {
     let setup = RunnerFixture::with_config("").await;
     let home = punie_home::Home::open_home(&setup.setting.home).expect("a home");
     let left = write_below(&home.signals_dir(), "signals-left/copy.sqlite", "x");

@@ -77,7 +77,7 @@ impl OpenLog {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w89_nothing_of_a_category_that_is_off_is_opened() {
+async fn nothing_of_a_category_that_is_off_is_opened() {
     let user = tempfile::tempdir().expect("a folder");
     for path in FILES.iter().flat_map(|(_, files)| *files) {
         write_below(

@@ -405,7 +405,7 @@ async fn the_journal_knows_which_calls_write() {
     let _runner = setup.run();
     let ask = async |args: Value| {
         setup
-            .call(ToolCall::new("SqliteQuery", &args).of("talk"))
+            .call(ToolCall::new("SqliteQuery", &args).in_conversation("talk"))
             .await
     };
     let query = "DELETE FROM users WHERE id = 1";
@@ -415,7 +415,7 @@ async fn the_journal_knows_which_calls_write() {
     assert_contains!(answer.text(), "1 row affected");
     let args = json!({"tool": "SqliteQuery", "args": {"database_path": "app.db", "query": query, "mode": "rw"}});
     setup
-        .call(ToolCall::new("Task", &args).of("talk"))
+        .call(ToolCall::new("Task", &args).in_conversation("talk"))
         .await
         .expect_ok();
     let journal =

@@ -59,12 +59,14 @@ async fn a_task_that_cannot_run_is_refused_at_once() {
         ),
         (json!({"tool": " ", "args": {}}), "unknown_tool", ""),
     } {
-        let answer = setup.call(ToolCall::new("Task", &args).of("talk")).await;
+        let answer = setup
+            .call(ToolCall::new("Task", &args).in_conversation("talk"))
+            .await;
         assert_eq!(answer.verdict(), ("error", code), "{args}: {answer:?}");
         assert_contains!(answer.text(), words; "{args}");
     }
     let listed = setup
-        .call(ToolCall::new("TaskOutput", &json!({})).of("talk"))
+        .call(ToolCall::new("TaskOutput", &json!({})).in_conversation("talk"))
         .await;
     assert_contains!(listed.text(), "There are no tasks");
 }

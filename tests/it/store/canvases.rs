@@ -7,7 +7,7 @@ use super::StoreFixture;
 const INSTALL: &str = "InstallCanvasPackage";
 
 #[tokio::test]
-async fn w56_a_canvas_is_written_from_the_template() {
+async fn a_canvas_is_written_from_the_template() {
     let store = StoreFixture::new();
     let args = json!({"packageId": "pack", "workspaceId": "chart", "source": "export default () => null;\n",
         "dependencies": {"d3": "^7.9.0", "@visx/axis": "3.12.0"}});
@@ -47,7 +47,7 @@ async fn w56_a_canvas_is_written_from_the_template() {
 }
 
 #[tokio::test]
-async fn w56_a_canvas_with_a_fault_leaves_nothing_and_an_existing_app_stays() {
+async fn a_canvas_with_a_fault_leaves_nothing_and_an_existing_app_stays() {
     let store = StoreFixture::new();
     let many: serde_json::Map<String, Value> =
         (0..65).map(|n| (format!("p{n}"), json!("1.0.0"))).collect();

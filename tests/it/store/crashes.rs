@@ -38,7 +38,7 @@ async fn kill_and_recover(setup: &RunnerFixture, args: &[&str], point: &str) -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w55_a_change_that_a_kill_cut_off_is_completed_by_the_next_start() {
+async fn a_change_that_a_kill_cut_off_is_completed_by_the_next_start() {
     let [one, two] = ["One.", "Two."].map(|text| skill_package("1.0.0", text).to_string());
     let notes = json!({"type": "skill", "localId": "notes"}).to_string();
     let changes: [(&[&str], &str); 4] = [

@@ -9,7 +9,7 @@ use crate::harness::process::RunningProgram;
 use crate::harness::stage::RunnerFixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w58_every_path_is_of_the_given_home() {
+async fn every_path_is_of_the_given_home() {
     let setup = RunnerFixture::with_unpaired_device(super::ENABLED).await;
     let folder = tempfile::tempdir().expect("a folder");
     let user = folder.path().join("user");

@@ -24,7 +24,7 @@ fn with_id(args: &Value, key: &str, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn w54_no_id_leads_out_of_its_folder() {
+async fn no_id_leads_out_of_its_folder() {
     let store = StoreFixture::new();
     let calls = [
         (
@@ -65,7 +65,7 @@ async fn w54_no_id_leads_out_of_its_folder() {
 }
 
 #[tokio::test]
-async fn w54_no_path_of_a_plugin_leads_out_of_its_folder() {
+async fn no_path_of_a_plugin_leads_out_of_its_folder() {
     let store = StoreFixture::new();
     for path in [
         "../evil.sh",
@@ -87,7 +87,7 @@ async fn w54_no_path_of_a_plugin_leads_out_of_its_folder() {
 }
 
 #[tokio::test]
-async fn w54_a_link_on_the_way_is_not_followed() {
+async fn a_link_on_the_way_is_not_followed() {
     let store = StoreFixture::new();
     let elsewhere = tempfile::tempdir().expect("a folder");
     std::fs::write(elsewhere.path().join("SKILL.md"), "mine").expect("written");

@@ -76,7 +76,7 @@ async fn a_plugin_is_written_with_its_manifest_and_checked_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w55_a_plugin_is_a_question_with_its_declared_access() {
+async fn a_plugin_is_a_question_with_its_declared_access() {
     // A rule that allows all tools that write does not allow programs.
     let setup = RunnerFixture::with_config(ENABLED).await;
     let rules = "[[rule]]\nname = \"all-writes\"\ndecision = \"allow\"\ntools = [\"writes\"]\n";
@@ -84,7 +84,7 @@ async fn w55_a_plugin_is_a_question_with_its_declared_access() {
     let _runner = setup.run();
     for (option, outcome) in [("reject_once", "error"), ("allow_always", "ok")] {
         let id = setup
-            .ask(ToolCall::new(INSTALL, &plugin_package()).of("talk"))
+            .ask(ToolCall::new(INSTALL, &plugin_package()).in_conversation("talk"))
             .await;
         let asked = await_question(&setup).await;
         let title = asked["title"].as_str().expect("a title");
@@ -108,7 +108,9 @@ async fn w55_a_plugin_is_a_question_with_its_declared_access() {
     // A yes for the conversation covers only these arguments.
     let mut other = plugin_package();
     other["files"]["server.sh"] = json!("#!/bin/sh\n");
-    let id = setup.ask(ToolCall::new(INSTALL, &other).of("talk")).await;
+    let id = setup
+        .ask(ToolCall::new(INSTALL, &other).in_conversation("talk"))
+        .await;
     let asked = await_question(&setup).await;
     setup.caller.choose(&asked, "reject_once").await;
     assert_eq!(

@@ -11,7 +11,7 @@ use crate::harness::wait::wait_for_some;
 const SKILL: &str = "skills/notes/SKILL.md";
 
 #[tokio::test]
-async fn w55_a_skill_without_a_head_gets_one_that_adds_no_keys() {
+async fn a_skill_without_a_head_gets_one_that_adds_no_keys() {
     let store = StoreFixture::new();
     let args = json!({"packageId": "pack", "skillId": "notes", "name": "x\nenabled: false\n---\n",
         "markdown": "# Notes\n\nTake: \"notes\".\n", "agentTypes": ["general", "a: b"], "tags": ["#1", "- x"],
@@ -37,7 +37,7 @@ async fn w55_a_skill_without_a_head_gets_one_that_adds_no_keys() {
 }
 
 #[tokio::test]
-async fn w55_a_skill_with_a_head_is_written_as_given_and_must_load() {
+async fn a_skill_with_a_head_is_written_as_given_and_must_load() {
     let store = StoreFixture::new();
     let markdown = "---\nname: notes\ndescription: Takes notes.\n---\nBody.\n";
     let args = json!({"skillId": "notes", "name": "Notes", "markdown": markdown});
@@ -74,7 +74,7 @@ async fn w55_a_skill_with_a_head_is_written_as_given_and_must_load() {
 }
 
 #[tokio::test]
-async fn w55_the_owners_own_files_and_changes_stay() {
+async fn the_owners_own_files_and_changes_stay() {
     let store = StoreFixture::new();
     store.write(SKILL, "Mine.\n");
     let (code, text) = store
@@ -139,7 +139,7 @@ async fn w55_the_owners_own_files_and_changes_stay() {
 }
 
 #[tokio::test]
-async fn w55_arguments_with_another_hash_are_not_installed() {
+async fn arguments_with_another_hash_are_not_installed() {
     let store = StoreFixture::new();
     let mut args = skill_package("1.0.0", "One.");
     args["sha256"] = json!("0".repeat(64));
@@ -189,7 +189,7 @@ async fn a_theme_is_a_file_of_two_maps() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w55_an_installed_skill_is_published_as_one_that_the_owner_wrote() {
+async fn an_installed_skill_is_published_as_one_that_the_owner_wrote() {
     let setup = RunnerFixture::with_config(ENABLED).await;
     let _runner = setup.run();
     let answer = setup

@@ -8,7 +8,7 @@ use crate::harness::process::EndedProgram;
 use crate::harness::stage::RunnerFixture;
 
 #[tokio::test]
-async fn w54_only_what_a_package_installed_is_removed() {
+async fn only_what_a_package_installed_is_removed() {
     let store = StoreFixture::new();
     store.write("skills/mine/SKILL.md", "Mine.\n");
     let uninstall = "UninstallPackage";
@@ -49,7 +49,7 @@ fn success_output(ended: EndedProgram) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w54_what_was_removed_comes_back_with_the_owners_changes() {
+async fn what_was_removed_comes_back_with_the_owners_changes() {
     let setup = RunnerFixture::with_unpaired_device(ENABLED).await;
     let call = async |tool: &str, args: &str| setup.command(&["--json", "call", tool, args]).await;
     success_output(
@@ -173,7 +173,7 @@ async fn a_removed_package_is_kept_for_its_time() {
 }
 
 #[tokio::test]
-async fn w90_a_damaged_record_refuses_changes_and_stays() {
+async fn a_damaged_record_refuses_changes_and_stays() {
     let store = StoreFixture::new();
     store
         .install("InstallSkillPackage", &skill_package("1", "One."))
@@ -205,7 +205,7 @@ async fn w90_a_damaged_record_refuses_changes_and_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w90_a_runner_with_a_damaged_record_does_everything_else() {
+async fn a_runner_with_a_damaged_record_does_everything_else() {
     let setup = RunnerFixture::with_config(ENABLED).await;
     std::fs::write(setup.setting.home.join("state/packages.json"), "torn").expect("written");
     setup.write("a.txt", "Text.\n");

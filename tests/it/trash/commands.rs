@@ -27,7 +27,7 @@ fn build_tree(folder: &Path) {
 }
 
 #[test]
-fn w53_what_a_command_removed_comes_back_byte_for_byte() {
+fn what_a_command_removed_comes_back_byte_for_byte() {
     for command in [
         "rm -rf folder",
         "find folder -depth -delete",
@@ -39,12 +39,12 @@ fn w53_what_a_command_removed_comes_back_byte_for_byte() {
         let owner = OwnerFixture::with_snapshots();
         build_tree(&owner.path("work/folder"));
         let before = covered_files(&owner.path("work"));
-        let (request, code, text) = owner.runs(command);
+        let (request, code, text) = owner.run_bash(command);
         assert_eq!(code, 0, "{command}: {text}");
         assert!(!owner.path("work/folder").exists(), "{command}");
         // A copy elsewhere, before it is undone.
         let to = owner.path("copy");
-        let restored = owner.types(&[
+        let restored = owner.run_cli(&[
             "trash",
             "restore",
             &request,
@@ -61,16 +61,16 @@ fn w53_what_a_command_removed_comes_back_byte_for_byte() {
         );
         owner.undo_request(&request);
         assert_eq!(covered_files(&work), before, "{command}");
-        owner.is_refused(&request, "was undone already");
+        owner.assert_undo_refused(&request, "was undone already");
     }
 }
 
 #[test]
-fn w50_a_program_that_removes_a_file_runs_whole_and_is_undone() {
+fn a_program_that_removes_a_file_runs_whole_and_is_undone() {
     let owner = OwnerFixture::with_snapshots();
     owner.write("work/old.txt", "old\n");
     let program = r#"unlink("old.txt") or die; open(F, ">", "new.txt"); print F "new"; close F; print "done""#;
-    let (request, code, text) = owner.runs(&format!("perl -e '{program}'"));
+    let (request, code, text) = owner.run_bash(&format!("perl -e '{program}'"));
     assert_eq!((code, text.trim()), (0, "done"));
     assert!(!owner.path("work/old.txt").exists());
     assert_eq!(
@@ -84,9 +84,9 @@ fn w50_a_program_that_removes_a_file_runs_whole_and_is_undone() {
 }
 
 #[test]
-fn w52_no_text_of_a_command_is_rewritten() {
+fn no_text_of_a_command_is_rewritten() {
     let owner = OwnerFixture::with_snapshots();
-    let (_, code, text) = owner.runs("type -P rm; echo 'rm -rf /bin/rm' | grep '/bin/rm'");
+    let (_, code, text) = owner.run_bash("type -P rm; echo 'rm -rf /bin/rm' | grep '/bin/rm'");
     assert_eq!((code, text.trim()), (0, "/usr/bin/rm\nrm -rf /bin/rm"));
 }
 
@@ -112,7 +112,7 @@ fn short_text_that_git_ignores_comes_back_and_a_change_of_it_is_in_nobodys_way()
         owner.write("work/data.bin", [0, 1, 2]);
         owner.write("work/build/.env", "KEY=3\n");
         // Logs are written by other programs all the time.
-        let (request, code, text) = owner.runs(&format!(
+        let (request, code, text) = owner.run_bash(&format!(
             "echo changed >> dev.log; rm -f large.log data.bin; rm -rf build; {command}"
         ));
         assert_eq!(code, 0, "{command}: {text}");
@@ -143,9 +143,9 @@ fn short_text_that_git_ignores_comes_back_and_a_change_of_it_is_in_nobodys_way()
 fn what_is_there_again_is_not_replaced() {
     let owner = OwnerFixture::with_snapshots();
     owner.write("work/a/b.txt", "old\n");
-    let (request, _, _) = owner.runs("rm -rf a");
-    let later = owner.writes("a/b.txt", "new\n");
-    owner.is_refused(
+    let (request, _, _) = owner.run_bash("rm -rf a");
+    let later = owner.call_write("a/b.txt", "new\n");
+    owner.assert_undo_refused(
         &request,
         &format!("by request {later} (Write): undo that one first"),
     );
@@ -159,9 +159,9 @@ fn what_is_there_again_is_not_replaced() {
 fn without_snapshots_nothing_of_a_command_is_kept_and_that_is_said() {
     let owner = OwnerFixture::new();
     owner.write("work/a", "a\n");
-    let (request, ..) = owner.runs("rm a");
-    owner.is_refused(&request, "nothing is kept of request");
-    owner.is_refused(
+    let (request, ..) = owner.run_bash("rm a");
+    owner.assert_undo_refused(&request, "nothing is kept of request");
+    owner.assert_undo_refused(
         &request,
         "Without a snapshot, what a command changes is not tracked",
     );
@@ -170,15 +170,15 @@ fn without_snapshots_nothing_of_a_command_is_kept_and_that_is_said() {
 #[test]
 fn what_earlier_versions_kept_of_rm_goes_when_it_is_too_old() {
     let owner = OwnerFixture::new();
-    owner.writes("a.txt", "new\n");
+    owner.call_write("a.txt", "new\n");
     let outdated = ["incoming/1/file", "removed/2/file", "programs/rm", "key"];
     for path in outdated {
         owner.write(&format!("home/state/trash/{path}"), "x");
     }
     let is_there = || outdated.map(|path| owner.path("home/state/trash").join(path).exists());
-    assert_eq!(owner.types(&["trash", "list"]).code, 0);
+    assert_eq!(owner.run_cli(&["trash", "list"]).code, 0);
     assert_eq!(is_there(), [true; 4]);
-    assert_eq!(owner.types(&["trash", "empty", "--yes"]).code, 0);
+    assert_eq!(owner.run_cli(&["trash", "empty", "--yes"]).code, 0);
     assert_eq!(is_there(), [false; 4]);
 }
 
@@ -186,18 +186,21 @@ fn what_earlier_versions_kept_of_rm_goes_when_it_is_too_old() {
 fn the_trash_is_emptied_only_by_a_clear_word() {
     let owner = OwnerFixture::with_snapshots();
     owner.write("work/a.txt", "old\n");
-    let request = owner.writes("a.txt", "new\n");
-    let (removed, _, _) = owner.runs("rm a.txt");
-    let asked = owner.types(&["trash", "empty"]);
+    let request = owner.call_write("a.txt", "new\n");
+    let (removed, _, _) = owner.run_bash("rm a.txt");
+    let asked = owner.run_cli(&["trash", "empty"]);
     assert!(asked.code == 2 && asked.err.contains("--yes"), "{asked:?}");
-    let emptied = owner.types(&["trash", "empty", "--yes"]);
+    let emptied = owner.run_cli(&["trash", "empty", "--yes"]);
     assert!(
         emptied.code == 0 && emptied.out.contains("2 requests"),
         "{emptied:?}"
     );
-    owner.is_refused(&request, "nothing is kept of request");
-    owner.is_refused(&removed, "nothing is kept of request");
-    assert_eq!(owner.types(&["trash", "list"]).out, "The trash is empty.\n");
+    owner.assert_undo_refused(&request, "nothing is kept of request");
+    owner.assert_undo_refused(&removed, "nothing is kept of request");
+    assert_eq!(
+        owner.run_cli(&["trash", "list"]).out,
+        "The trash is empty.\n"
+    );
     for folder in ["objects", "made", "doomed", "requests"] {
         let left = fs::read_dir(owner.path("home/state/trash").join(folder))
             .expect("there")
@@ -215,7 +218,7 @@ fn an_undo_follows_no_link_that_is_planted_meanwhile() {
             owner.write(&format!("work/folder/{n}/{file}"), "text\n");
         }
     }
-    let (request, code, text) = owner.runs("rm -r folder");
+    let (request, code, text) = owner.run_bash("rm -r folder");
     assert_eq!(code, 0, "{text}");
     // A process at work there replaces each folder with a link as soon as the folder exists.
     let over = std::sync::atomic::AtomicBool::new(false);
@@ -239,7 +242,7 @@ fn an_undo_follows_no_link_that_is_planted_meanwhile() {
             }
             planted
         });
-        owner.types(&["undo", &request]);
+        owner.run_cli(&["undo", &request]);
         over.store(true, std::sync::atomic::Ordering::Relaxed);
         planting.join().expect("it plants links")
     });

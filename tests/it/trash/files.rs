@@ -9,8 +9,8 @@ fn a_write_is_taken_back_with_its_mode_and_a_new_file_goes() {
     let owner = OwnerFixture::new();
     owner.write("work/run.sh", "#!/bin/sh\necho before\n");
     owner.set_mode("work/run.sh", 0o750);
-    let changed = owner.writes("run.sh", "#!/bin/sh\necho after\n");
-    let made = owner.writes("new/file.txt", "new\n");
+    let changed = owner.call_write("run.sh", "#!/bin/sh\necho after\n");
+    let made = owner.call_write("new/file.txt", "new\n");
     owner.undo_request(&changed);
     assert_eq!(owner.read("work/run.sh"), "#!/bin/sh\necho before\n");
     assert_eq!(owner.mode("work/run.sh"), 0o750);
@@ -60,7 +60,7 @@ fn a_patch_is_taken_back_whole() {
     let (request, _) = owner.calls("ApplyPatch", &json!({"patch": patch}));
     assert!(owner.path("work/far/away.txt").exists() && !owner.path("work/deleted.txt").exists());
     let short = &request[request.len() - 8..];
-    let planned = owner.types(&["undo", short, "--dry-run"]);
+    let planned = owner.run_cli(&["undo", short, "--dry-run"]);
     assert!(
         planned.code == 0
             && planned.out.starts_with(&format!(
@@ -81,7 +81,7 @@ fn a_patch_is_taken_back_whole() {
     for gone in ["added.txt", "far/away.txt", "far/both.txt"] {
         assert!(!owner.path("work").join(gone).exists(), "{gone}");
     }
-    owner.is_refused(&request, "was undone already, at 20");
+    owner.assert_undo_refused(&request, "was undone already, at 20");
 }
 
 #[test]
@@ -92,15 +92,15 @@ fn what_changed_since_is_not_overwritten_and_nothing_else_is_either() {
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+A\n*** Update File: b.txt\n@@\n-b\n+B\n*** End Patch\n";
     let (request, _) = owner.calls("ApplyPatch", &json!({"patch": patch}));
     owner.write("work/b.txt", "by hand\n");
-    owner.is_refused(&request, "b.txt was changed since");
+    owner.assert_undo_refused(&request, "b.txt was changed since");
     assert_eq!(owner.read("work/a.txt"), "A\n");
     assert_eq!(owner.read("work/b.txt"), "by hand\n");
     std::fs::remove_file(owner.path("work/b.txt")).expect("there");
-    owner.is_refused(&request, "b.txt is not there any more");
+    owner.assert_undo_refused(&request, "b.txt is not there any more");
     owner.write("elsewhere.txt", "B\n");
     std::os::unix::fs::symlink(owner.path("elsewhere.txt"), owner.path("work/b.txt"))
         .expect("linked");
-    owner.is_refused(&request, "b.txt is a link now");
+    owner.assert_undo_refused(&request, "b.txt is a link now");
     assert_eq!(owner.read("work/a.txt"), "A\n");
     assert_eq!(owner.read("elsewhere.txt"), "B\n");
     std::fs::remove_file(owner.path("work/b.txt")).expect("there");
@@ -114,15 +114,15 @@ fn what_changed_since_is_not_overwritten_and_nothing_else_is_either() {
 fn of_two_requests_on_a_file_the_later_is_undone_first() {
     let owner = OwnerFixture::new();
     owner.write("work/a.txt", "one\n");
-    let first = owner.writes("a.txt", "two\n");
-    let second = owner.writes("a.txt", "three\n");
-    owner.is_refused(
+    let first = owner.call_write("a.txt", "two\n");
+    let second = owner.call_write("a.txt", "three\n");
+    owner.assert_undo_refused(
         &first,
         &format!("by request {second} (Write): undo that one first"),
     );
     let short = &first[first.len() - 8..];
-    owner.is_refused(&first, &format!("trash restore {short} --to DIR"));
-    owner.is_refused("99999999", "the journal knows no request \"99999999\"");
+    owner.assert_undo_refused(&first, &format!("trash restore {short} --to DIR"));
+    owner.assert_undo_refused("99999999", "the journal knows no request \"99999999\"");
     owner.undo_request(&second);
     owner.undo_request(&first);
     assert_eq!(owner.read("work/a.txt"), "one\n");
@@ -140,11 +140,11 @@ fn a_call_that_was_cut_off_before_it_changed_anything_leaves_nothing_to_undo() {
     );
     assert_eq!(cut.code, -1, "{cut:?}");
     assert_eq!(owner.read("work/a.txt"), "one\n", "{cut:?}");
-    let listed = owner.types(&["trash", "list", "--json"]);
+    let listed = owner.run_cli(&["trash", "list", "--json"]);
     let kept: serde_json::Value = serde_json::from_str(&listed.out).expect(&listed.out);
     assert_fields!(kept, {"tool": "Write", "files": 1});
     let request = kept["requestId"].as_str().expect("an id");
-    owner.is_refused(request, "there is nothing to undo");
+    owner.assert_undo_refused(request, "there is nothing to undo");
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn an_undo_that_was_cut_off_is_finished_by_the_next() {
 fn a_restore_gives_what_a_file_was_first() {
     let owner = OwnerFixture::new();
     owner.write("work/a.txt", "first\n");
-    let request = owner.writes("a.txt", "second\n");
-    let later = owner.writes("a.txt", "third\n");
+    let request = owner.call_write("a.txt", "second\n");
+    let later = owner.call_write("a.txt", "third\n");
     // The manifest of a call that was cut off after its change and then ran again.
     let manifest =
         |request: &str| owner.path(&format!("home/state/trash/requests/{request}.jsonl"));
@@ -181,7 +181,7 @@ fn a_restore_gives_what_a_file_was_first() {
     let again = lines[1].lines().last().expect("a line");
     std::fs::write(manifest(&request), format!("{}{again}\n", lines[0])).expect("written");
     let to = owner.path("back");
-    let restored = owner.types(&[
+    let restored = owner.run_cli(&[
         "trash",
         "restore",
         &request,
@@ -214,7 +214,7 @@ fn a_step_that_fails_takes_back_those_before_it() {
         .map(|entry| entry.expect("an entry").path())
         .find(|path| std::fs::read(path).expect("there") == b"b\n");
     std::fs::write(of_b.expect("kept"), "x\n").expect("written");
-    owner.is_refused(&request, "what was kept is damaged");
+    owner.assert_undo_refused(&request, "what was kept is damaged");
     assert_eq!(owner.read("work/a.txt"), "A\n");
     assert_eq!(owner.read("work/b.txt"), "B\n");
     assert_eq!(
@@ -230,7 +230,7 @@ fn a_step_that_fails_takes_back_those_before_it() {
 fn two_undos_at_once_are_one() {
     let owner = OwnerFixture::new();
     owner.write("work/a.txt", "one\n");
-    let request = owner.writes("a.txt", "two\n");
+    let request = owner.call_write("a.txt", "two\n");
     let both: Vec<_> = (0..4)
         .map(|_| {
             let mut command = owner.command(&["undo", &request]);
@@ -260,6 +260,6 @@ fn a_file_over_the_limit_is_changed_and_the_answer_says_that_this_cannot_be_undo
     let args = json!({"file_path": "big.txt", "content": "small\n"});
     let (request, answer) = owner.calls("Write", &args);
     assert_contains!(answer.to_string(), "cannot be undone");
-    owner.is_refused(&request, "what it held before is not kept");
+    owner.assert_undo_refused(&request, "what it held before is not kept");
     assert_eq!(owner.read("work/big.txt"), "small\n");
 }

@@ -110,13 +110,13 @@ impl OwnerFixture {
             .stdin(Stdio::null())
     }
 
-    fn types(&self, args: &[&str]) -> CommandEnd {
+    fn run_cli(&self, args: &[&str]) -> CommandEnd {
         run_command(&mut self.command(args))
     }
 
     /// Calls a tool, which must succeed; returns its request and its answer.
     fn calls(&self, tool: &str, args: &Value) -> (String, Value) {
-        let said = self.types(&["call", tool, &args.to_string(), "--json"]);
+        let said = self.run_cli(&["call", tool, &args.to_string(), "--json"]);
         assert_eq!(said.code, 0, "{said:?}");
         let answer: Value = serde_json::from_str(&said.out).expect(&said.out);
         (
@@ -125,15 +125,15 @@ impl OwnerFixture {
         )
     }
 
-    fn writes(&self, path: &str, content: &str) -> String {
+    fn call_write(&self, path: &str, content: &str) -> String {
         self.calls("Write", &json!({"file_path": path, "content": content}))
             .0
     }
 
     /// Runs a command; returns its request, its exit code and its output.
     #[cfg(target_os = "linux")]
-    fn runs(&self, command: &str) -> (String, i64, String) {
-        let said = self.types(&[
+    fn run_bash(&self, command: &str) -> (String, i64, String) {
+        let said = self.run_cli(&[
             "call",
             "Bash",
             &json!({"command": command}).to_string(),
@@ -156,14 +156,14 @@ impl OwnerFixture {
     /// Undoes a request, which must succeed.
     #[track_caller]
     fn undo_request(&self, request: &str) {
-        let said = self.types(&["undo", request]);
+        let said = self.run_cli(&["undo", request]);
         assert!(said.was_undone(), "{said:?}");
     }
 
     /// Checks that `undo` refuses a request with these words.
     #[track_caller]
-    fn is_refused(&self, request: &str, words: &str) {
-        let said = self.types(&["undo", request]);
+    fn assert_undo_refused(&self, request: &str, words: &str) {
+        let said = self.run_cli(&["undo", request]);
         assert!(said.code == 1 && said.err.contains(words), "{said:?}");
     }
 }

@@ -74,9 +74,9 @@ async fn processes_of_one_home_keep_their_own_trees() {
     let other = one.beside("home");
     let file = one.work().join("file");
     fs::write(&file, "first").expect("written");
-    one.runs("true").await;
+    one.run_command("true").await;
     fs::write(&file, "second").expect("written");
-    other.runs("true").await;
+    other.run_command("true").await;
     fs::write(&file, "first").expect("written");
     // For the first process, nothing has changed since its own last snapshot.
     let request = one.begin_command().await.expect("begun");
@@ -143,7 +143,7 @@ async fn snapshots_that_fill_their_half_push_out_the_oldest_and_keep_what_others
         let mut bytes = held[0].clone();
         bytes.rotate_left(number * 1_000);
         fs::write(this.dir.path().join("next"), &bytes).expect("written");
-        requests.push(this.runs("cp ../next big").await);
+        requests.push(this.run_command("cp ../next big").await);
         held.push(bytes);
     }
     let refused = this
@@ -189,7 +189,7 @@ async fn what_snapshots_take_counts_for_file_tools_at_once() {
     assert!(keep(&RequestId::new()).await.is_empty());
     let big = random_bytes(200_000);
     fs::write(this.work().join("big"), &big).expect("written");
-    let oldest = this.runs("tac big > next; mv next big").await;
+    let oldest = this.run_command("tac big > next; mv next big").await;
     fs::write(&path, random_bytes(700_000)).expect("written");
     assert!(keep(&RequestId::new()).await.is_empty());
     let refused = this.undo(&oldest).expect_err("its backups were deleted");
@@ -219,7 +219,7 @@ async fn ignored_text_is_stored_up_to_a_limit_and_never_at_the_cost_of_other_fil
     };
     let this = SnapshotFixture::new();
     write_logs(&this);
-    let request = this.runs("rm *.log; echo new > file").await;
+    let request = this.run_command("rm *.log; echo new > file").await;
     this.undo(&request).expect("undone");
     assert_eq!(
         fs::metadata(this.work().join("file")).expect("there").len(),
@@ -230,7 +230,7 @@ async fn ignored_text_is_stored_up_to_a_limit_and_never_at_the_cost_of_other_fil
     // Half of this trash has no room for the logs.
     let small = SnapshotFixture::with_trash_of(1 << 20);
     write_logs(&small);
-    let request = small.runs("rm *.log; echo new > file").await;
+    let request = small.run_command("rm *.log; echo new > file").await;
     small.undo(&request).expect("undone");
     assert_eq!(
         fs::metadata(small.work().join("file"))
@@ -255,7 +255,7 @@ async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
         fs::write(this.work().join(format!("big{number}")), bytes).expect("written");
     }
     let small = this.beside(home);
-    let request = small.runs("echo x > y").await;
+    let request = small.run_command("echo x > y").await;
     let refused = small.undo(&request).expect_err("no room");
     assert_contains!(refused, "or on its disk");
     let free = rustix::fs::statvfs(&disk.at).expect("there");
@@ -276,7 +276,7 @@ async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
     disk.empty();
     let refused = small.undo(&request).expect_err("not recorded");
     assert_contains!(refused, "nothing is kept of request");
-    let request = small.runs("echo newer > y").await;
+    let request = small.run_command("echo newer > y").await;
     small.undo(&request).expect("undone");
     assert_eq!(this.text("y"), "new\n");
 }
@@ -289,7 +289,7 @@ async fn a_repository_of_sixty_thousand_files_is_counted_and_told_once() {
         "git init -q .; for d in $(seq 600); do mkdir d$d; (cd d$d; seq 100 | xargs touch); done; git add .; \
          git commit -qm all",
     );
-    let request = this.runs("touch z").await;
+    let request = this.run_command("touch z").await;
     let [remark] = &this.images.take_remarks()[..] else {
         panic!("one remark about the number of files");
     };
@@ -298,15 +298,15 @@ async fn a_repository_of_sixty_thousand_files_is_counted_and_told_once() {
     assert_contains!(refused, "more than 50000 files");
     let stored = "find ../home/state/trash/snapshots/contents -type f | wc -l";
     assert_eq!(this.shell(stored), "0", "nothing was stored");
-    this.runs("touch d600/new; rm d1/1").await;
+    this.run_command("touch d600/new; rm d1/1").await;
     assert_eq!(
         this.images.take_remarks(),
         [""; 0],
         "the remark is made once"
     );
     // A command leaves fewer files than the limit.
-    this.runs("rm -rf d1*").await;
-    let request = this.runs("echo new > d600/1; rm d600/2").await;
+    this.run_command("rm -rf d1*").await;
+    let request = this.run_command("echo new > d600/1; rm d600/2").await;
     this.undo(&request).expect("covered");
     assert_eq!(this.text("d600/1") + &this.text("d600/2"), "");
 }
@@ -325,7 +325,7 @@ async fn odd_files_that_were_there_before_are_put_back_or_named() {
     this.shell("mkfifo fifo; truncate -s 50G sparse; mkdir -p deep/empty");
     let commands = "printf new > $'bytes\\xff'; echo new > out/file; rm out fifo socket loop; mkdir out; echo x > out/file; \
                     echo x > fifo; echo x >> sparse; mv deep $'deep\\xfe'";
-    let request = this.runs(commands).await;
+    let request = this.run_command(commands).await;
     let lines = this.undo(&request).expect("undone").join("\n");
     for name in ["fifo", "socket", "sparse"] {
         let words = format!("{name}: what it was before is not kept");
@@ -358,7 +358,7 @@ async fn a_file_that_changes_while_it_is_read_keeps_no_snapshot_from_being_taken
             byte = byte.wrapping_add(1);
         }
     });
-    let request = this.runs("echo new > calm").await;
+    let request = this.run_command("echo new > calm").await;
     is_over.store(true, Ordering::Relaxed);
     writer.join().expect("ended");
     if let Err(refused) = this.undo(&request) {
@@ -369,7 +369,7 @@ async fn a_file_that_changes_while_it_is_read_keeps_no_snapshot_from_being_taken
     assert_eq!(this.text("calm").trim(), "old");
     // Torn content of a file is not taken for the content before the next command.
     fs::write(&busy, "old").expect("written");
-    let request = this.runs("echo new > busy").await;
+    let request = this.run_command("echo new > busy").await;
     this.undo(&request).expect("undone");
     assert_eq!(this.text("busy"), "old");
 }
@@ -396,7 +396,7 @@ fn folders_that_cannot_be_read_are_left_out() {
     owner.undo_request(&request);
     assert_eq!(owner.read("work/file"), "old\n");
     let request = runs("echo new > file; chmod 000 shut");
-    owner.is_refused(&request, "it cannot be read");
+    owner.assert_undo_refused(&request, "it cannot be read");
     assert_eq!(
         owner.read("work/file"),
         "new\n",
@@ -415,7 +415,7 @@ async fn a_first_commit_and_a_stash_are_named_with_the_way_back() {
     let this = SnapshotFixture::new();
     this.git("git init -q -b main; echo old > file");
     let request = this
-        .runs(&format!(
+        .run_command(&format!(
             "{GIT} echo new > file; git add .; git commit -qm first; git branch side"
         ))
         .await;
@@ -428,7 +428,7 @@ async fn a_first_commit_and_a_stash_are_named_with_the_way_back() {
         this.shell(&format!("echo edited {stashed} > file"));
         let before = this.git("git for-each-ref");
         let request = this
-            .runs(&format!("{GIT} git stash -q; git checkout -q --detach"))
+            .run_command(&format!("{GIT} git stash -q; git checkout -q --detach"))
             .await;
         assert_eq!(this.text("file"), "old\n");
         let lines = this.undo_with_refs(&request);
@@ -448,7 +448,7 @@ async fn what_a_repository_loses_for_good_is_no_loss_to_the_snapshots() {
         "git init -q -b main; echo old > file; git add .; git commit -qm first; echo older > file",
     );
     let request = this
-        .runs(&format!("{GIT} echo new > file; git commit -qa --amend -m other; git reflog expire --expire=now --all; \
+        .run_command(&format!("{GIT} echo new > file; git commit -qa --amend -m other; git reflog expire --expire=now --all; \
                         git gc -q --prune=now"))
         .await;
     let lines = this.undo(&request).expect("undone").join("\n");
@@ -456,11 +456,11 @@ async fn what_a_repository_loses_for_good_is_no_loss_to_the_snapshots() {
     assert_eq!(this.text("file"), "older\n");
     // Packing refs moves no ref.
     let request = this
-        .runs(&format!("{GIT} git gc -q --prune=now; echo x > made"))
+        .run_command(&format!("{GIT} git gc -q --prune=now; echo x > made"))
         .await;
     let lines = this.undo(&request).expect("undone").join("\n");
     assert_lacks!(lines, "was moved");
-    let request = this.runs("rm -rf .git; echo x > file").await;
+    let request = this.run_command("rm -rf .git; echo x > file").await;
     let lines = this.undo(&request).expect("undone").join("\n");
     assert_contains!(lines, ".git: the request removed it");
     assert_lacks!(lines, "was moved");
@@ -479,7 +479,7 @@ async fn tracked_files_are_covered_in_every_kind_of_repository() {
         let this = SnapshotFixture::new();
         this.git(&format!("{init}; {FILL}"));
         let request = this
-            .runs(&format!(
+            .run_command(&format!(
                 "{GIT} echo new > ignored; echo new > made; git commit -qm new"
             ))
             .await;
@@ -499,7 +499,7 @@ async fn a_submodule_is_covered_as_plain_files() {
     assert_eq!(this.text("sub/f"), "old\n");
     let head = this.git("git -C sub rev-parse HEAD");
     let request = this
-        .runs(&format!(
+        .run_command(&format!(
             "{GIT} cd sub; echo new > f; rm g; git commit -qam new; cd ..; rm .gitmodules"
         ))
         .await;

@@ -64,7 +64,7 @@ impl SnapshotFixture {
     }
 
     /// Runs a command as a call does, between two snapshots.
-    pub async fn runs(&self, command: &str) -> RequestId {
+    pub async fn run_command(&self, command: &str) -> RequestId {
         let request = self.begin_command().await.expect("begun");
         self.shell(command);
         self.ends(&request).await.expect("ended");
@@ -208,11 +208,11 @@ async fn two_hundred_random_commands_are_undone_to_the_byte() {
                 .map(|_| dice.commands())
                 .collect::<Vec<_>>()
                 .join("; ");
-            this.runs(&grown).await;
+            this.run_command(&grown).await;
         }
         let before = covered_files(&this.work());
         let commands = dice.commands();
-        let request = this.runs(&commands).await;
+        let request = this.run_command(&commands).await;
         let after = covered_files(&this.work());
         let undone = this.undo(&request);
         let now = covered_files(&this.work());
@@ -224,7 +224,7 @@ async fn two_hundred_random_commands_are_undone_to_the_byte() {
             "round {round}: {commands}\n{undone:?}"
         );
         // The next round begins with other files.
-        this.runs(&commands).await;
+        this.run_command(&commands).await;
     }
 }
 
@@ -235,7 +235,7 @@ async fn what_changed_since_is_kept_and_nothing_is_done_half() {
     fs::write(work.join("one"), "old\n").expect("written");
     fs::write(work.join("two"), "old\n").expect("written");
     let request = this
-        .runs("echo new > one; echo new > two; echo made > three")
+        .run_command("echo new > one; echo new > two; echo made > three")
         .await;
     fs::write(work.join("two"), "by hand\n").expect("written");
     let refused = this.undo(&request).expect_err("a file was changed since");
@@ -247,7 +247,7 @@ async fn what_changed_since_is_kept_and_nothing_is_done_half() {
     );
     // The refusal names the later request.
     fs::write(work.join("two"), "new\n").expect("written");
-    let later = this.runs("echo later > two").await;
+    let later = this.run_command("echo later > two").await;
     let refused = this
         .undo(&request)
         .expect_err("a later request changed a file");
@@ -287,7 +287,7 @@ async fn a_repository_is_covered_without_its_own_folder_and_without_what_it_igno
     let first = git("git rev-parse HEAD");
     let before = covered_files(&work.join("kept"));
     let request = this
-        .runs("rm -rf .git kept; echo 2 > ignored/tracked; echo 2 > ignored/untracked; echo 2 > tracked.log; echo 2 > other.log")
+        .run_command("rm -rf .git kept; echo 2 > ignored/tracked; echo 2 > ignored/untracked; echo 2 > tracked.log; echo 2 > other.log")
         .await;
     let lines = this.undo(&request).expect("undone").join("\n");
     assert_eq!(covered_files(&work.join("kept")), before);
@@ -308,7 +308,7 @@ async fn a_repository_is_covered_without_its_own_folder_and_without_what_it_igno
     let again = git("git rev-parse HEAD");
     assert_ne!(first, again);
     let request = this
-        .runs("export HOME=/nonexistent; echo 3 > kept/a; git commit -qam third")
+        .run_command("export HOME=/nonexistent; echo 3 > kept/a; git commit -qam third")
         .await;
     let lines = this.undo(&request).expect("undone").join("\n");
     assert_contains!(
@@ -322,7 +322,7 @@ async fn a_repository_is_covered_without_its_own_folder_and_without_what_it_igno
     git(&monitor);
     git("echo '* filter=evil' > .gitattributes
          git config filter.evil.clean 'touch clean-ran; cat'");
-    let request = this.runs("echo 4 > kept/a").await;
+    let request = this.run_command("echo 4 > kept/a").await;
     this.undo(&request).expect("undone");
     assert!(!work.join("clean-ran").exists() && !ran.exists());
 }
@@ -335,7 +335,7 @@ async fn odd_files_are_left_alone_and_named() {
     symlink("plain", work.join("link")).expect("linked");
     let commands = "mkfifo fifo; truncate -s 50G sparse; printf x > $'bytes\\xff'; rm link; ln -s nowhere link; \
                     chmod 2755 . ; echo new > plain";
-    let request = this.runs(commands).await;
+    let request = this.run_command(commands).await;
     let lines = this.undo(&request).expect("undone").join("\n");
     assert_contains!(lines, "fifo: stays", "sparse: stays");
     assert_eq!(
@@ -349,12 +349,12 @@ async fn odd_files_are_left_alone_and_named() {
     assert_eq!(fs::read_dir(&work).expect("there").count(), 4);
     // With too many files the call goes on, and `undo` gives the reason for its refusal.
     let request = this
-        .runs("mkdir many; cd many; seq 20001 | xargs touch")
+        .run_command("mkdir many; cd many; seq 20001 | xargs touch")
         .await;
     let refused = this.undo(&request).expect_err("too many");
     assert_contains!(refused, "more than 20000 files");
     fs::remove_dir_all(work.join("many")).expect("removed");
-    let request = this.runs("echo again > plain").await;
+    let request = this.run_command("echo again > plain").await;
     this.undo(&request).expect("covered again");
 }
 
@@ -368,7 +368,7 @@ async fn a_trash_without_room_makes_no_snapshot_and_a_call_that_was_cut_off_is_f
         .collect();
     fs::write(this.work().join("big"), big.repeat(4)).expect("written");
     fs::write(this.work().join("noise"), random_bytes(800_000)).expect("written");
-    let request = this.runs("echo x > y").await;
+    let request = this.run_command("echo x > y").await;
     let refused = this.undo(&request).expect_err("no room");
     assert_contains!(refused, "max_mb");
 
@@ -403,12 +403,12 @@ fn one_undo_takes_back_what_a_command_wrote_and_what_it_removed() {
     owner.write("work/kept/file", "old\n");
     owner.write("work/kept/build/out", "made\n");
     owner.write("work/edited", "old\n");
-    let (request, code, text) =
-        owner.runs("rm -rf kept; echo new > edited; mkdir -p made/deep; echo x > made/deep/file");
+    let (request, code, text) = owner
+        .run_bash("rm -rf kept; echo new > edited; mkdir -p made/deep; echo x > made/deep/file");
     assert_eq!(code, 0, "{text}");
-    let diff = owner.types(&["diff", &request]);
+    let diff = owner.run_cli(&["diff", &request]);
     assert_contains!(diff.out, "-old\n+new\n");
-    let diff = owner.types(&["undo", &request, "--diff"]);
+    let diff = owner.run_cli(&["undo", &request, "--diff"]);
     assert_contains!(diff.out, "-new\n+old\n");
     owner.undo_request(&request);
     assert_eq!(owner.read("work/kept/file"), "old\n");
@@ -417,8 +417,8 @@ fn one_undo_takes_back_what_a_command_wrote_and_what_it_removed() {
     assert!(!owner.path("work/made").exists());
     // Without snapshots, `undo` says that nothing is stored.
     owner.write("home/config.toml", super::WITHOUT_SNAPSHOTS);
-    let (request, _, _) = owner.runs("echo new > edited");
-    owner.is_refused(&request, "nothing is kept");
+    let (request, _, _) = owner.run_bash("echo new > edited");
+    owner.assert_undo_refused(&request, "nothing is kept");
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn a_kill_at_any_step_leaves_it_before_or_after_and_the_next_undo_finishes_it() 
         assert_ne!(super::run_command(&mut killed).code, 0, "{point}");
         let id = pending_request(&owner);
         if covered_files(&owner.path("work")) == before {
-            owner.is_refused(&id, "nothing to undo");
+            owner.assert_undo_refused(&id, "nothing to undo");
         } else {
             owner.undo_request(&id);
         }
@@ -453,12 +453,12 @@ fn a_kill_at_any_step_leaves_it_before_or_after_and_the_next_undo_finishes_it() 
     }
     for step in 1..20 {
         let (owner, before) = prepare();
-        let (request, _, _) = owner.runs(command);
+        let (request, _, _) = owner.run_bash(command);
         let mut killed = owner.command(&["undo", &request]);
         killed.env("PUNIE_FAILPOINTS", format!("undo.step=kill@{step}"));
         let is_killed = super::run_command(&mut killed).code != 0;
         if is_killed {
-            let said = owner.types(&["undo", &request]);
+            let said = owner.run_cli(&["undo", &request]);
             let is_done = said.code == 0 || said.err.contains("nothing to undo");
             assert!(is_done, "{step}: {said:?}");
         }
@@ -499,7 +499,7 @@ fn what_a_background_command_changed_is_undone_too() {
     let line = "echo new > file; touch began; sleep 600";
     let args = serde_json::json!({ "command": line, "run_in_background": true }).to_string();
     // The end of `punie-runner call` ends its background commands.
-    let said = owner.types(&["call", "Bash", &args, "--json"]);
+    let said = owner.run_cli(&["call", "Bash", &args, "--json"]);
     let answer: serde_json::Value = serde_json::from_str(&said.out).expect(&said.out);
     owner.undo_request(answer["requestId"].as_str().expect("an id"));
     assert!(!owner.path("work/began").exists());
@@ -510,9 +510,9 @@ fn what_a_background_command_changed_is_undone_too() {
 fn a_command_that_only_reads_has_no_snapshot() {
     let owner = OwnerFixture::with_snapshots();
     owner.write("work/a", "a\n");
-    let (request, code, _) = owner.runs("cat a | wc -l");
+    let (request, code, _) = owner.run_bash("cat a | wc -l");
     assert_eq!(code, 0);
-    owner.is_refused(&request, "nothing is kept");
+    owner.assert_undo_refused(&request, "nothing is kept");
     let trees = owner.path("home/state/trash/snapshots/trees");
     assert_eq!(fs::read_dir(trees).expect("there").count(), 0);
     let mode = fs::metadata(owner.path("home/state/trash/snapshots")).expect("there");

@@ -14,7 +14,7 @@ use crate::harness::wait::{wait_for_some, wait_until};
 const PROMPT: &str = "1 to 2, or your own words ([r]efuse): ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w79_a_question_is_asked_and_answered_on_the_runner_s_terminal() {
+async fn a_question_is_asked_and_answered_on_the_runner_s_terminal() {
     let setup = RunnerFixture::without_listener("").await;
     let mut runner = OnTerminal::start(&setup.setting, &["run"]);
     setup.until_asker_announced().await;
@@ -204,7 +204,7 @@ async fn silence_is_told_with_its_time_and_with_the_owner_s_default() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w79_where_nobody_can_be_asked_the_model_is_told_at_once() {
+async fn where_nobody_can_be_asked_the_model_is_told_at_once() {
     let setup = RunnerFixture::without_listener("").await;
     let _runner = setup.run();
     assert_contains!(
@@ -220,20 +220,21 @@ async fn w79_where_nobody_can_be_asked_the_model_is_told_at_once() {
 async fn a_conversation_is_asked_one_question_at_a_time_and_its_other_calls_go_on() {
     let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     let _runner = setup.run();
-    let question = |text: &str| question_call(&json!([{ "question": text }])).of("one");
+    let question =
+        |text: &str| question_call(&json!([{ "question": text }])).in_conversation("one");
     let first = setup.ask(question("First?")).await;
     let asked = listed_questions(&setup).await;
     assert_eq!(asked["title"], "First?");
     let second = setup.ask(question("Second?")).await;
     // An approval and a question of another conversation do not wait.
-    let bash = crate::harness::caller::ToolCall::bash("echo ran > effect").of("one");
+    let bash = crate::harness::caller::ToolCall::bash("echo ran > effect").in_conversation("one");
     let bash = setup.ask(bash).await;
     let call = setup.listed_question().await;
     assert_eq!(call["tool"], "Bash");
     setup.command(&["approvals", "allow", &bash]).await;
     setup.answer(&bash).await.expect_ok();
     let other = setup
-        .ask(question_call(&json!([{ "question": "Other?" }])).of("other"))
+        .ask(question_call(&json!([{ "question": "Other?" }])).in_conversation("other"))
         .await;
     let out = wait_for_some("the other's question", async || {
         let out = setup.command(&["questions"]).await.out;
@@ -254,7 +255,7 @@ async fn a_conversation_is_asked_one_question_at_a_time_and_its_other_calls_go_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w79_a_question_of_a_killed_runner_is_asked_again() {
+async fn a_question_of_a_killed_runner_is_asked_again() {
     let setup = RunnerFixture::with_config("").await;
     let runner = setup.run();
     let id = setup.ask(question_call(&json!([color_question()]))).await;
@@ -336,7 +337,7 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
     let setup = RunnerFixture::with_config("[policy]\nask = [\"executes\"]\n").await;
     let bash = |talk: &str| {
         let call = crate::harness::caller::ToolCall::bash(&format!("echo {talk} >> ran"));
-        call.of(talk)
+        call.in_conversation(talk)
     };
     for is_killed in [true, false] {
         let runner = setup.run();
@@ -394,7 +395,7 @@ async fn what_is_answered_by_command_while_no_runner_runs_counts_after_its_start
     runner.end().await;
     setup.command(&["pause"]).await;
     let runner = setup.run();
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     let command = RunningProgram::start(&setup.setting, &["questions", "answer", &id, "1"]);
     setup.command(&["resume"]).await;
     let given = command.end().await;

@@ -42,7 +42,7 @@ fn files_with(folder: &Path, bytes: &[u8]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w79_a_credential_is_typed_unseen_and_found_nowhere() {
+async fn a_credential_is_typed_unseen_and_found_nowhere() {
     let setup = RunnerFixture::with_config("").await;
     let mut runner = OnTerminal::start(&setup.setting, &["run", "--log", "trace"]);
     setup.until_asker_announced().await;

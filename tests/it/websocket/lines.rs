@@ -94,7 +94,7 @@ async fn a_worker_that_falls_silent_is_noticed_and_status_says_so() {
             .await;
     let runner = worker.run();
     let line = worker.accept().await;
-    runner.logs("the runner is up").await;
+    runner.wait_for_log("the runner is up").await;
     let shows = async |word: &str| {
         wait_for_some("the connection in status", async || {
             let status = worker.command(&["--json", "status"]).await.json();

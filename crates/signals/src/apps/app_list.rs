@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn w84_linux_has_its_desktop_files_and_recent_documents() {
+    fn linux_has_its_desktop_files_and_recent_documents() {
         let mut test = TestPlaces::new(System::Linux);
         let data = test.beside_home("home/system");
         test.places.data_dirs = vec![data.clone()];
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn w85_a_process_is_matched_by_its_exact_name() {
+    fn a_process_is_matched_by_its_exact_name() {
         let mut test = TestPlaces::new(System::Linux);
         test.places.process_folder = Some(test.places.user_home.join("proc"));
         let folder = ".local/share/applications";

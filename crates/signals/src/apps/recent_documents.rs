@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn w84_recent_documents_are_counted_by_program() {
+    fn recent_documents_are_counted_by_program() {
         let (counts, result) = count(DOCUMENTS);
         assert_eq!(result, Ok(()));
         let expected = [("LibreOffice & Co", 2), ("Old Format", 1)];

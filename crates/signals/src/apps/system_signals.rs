@@ -84,7 +84,7 @@ mod tests {
     use crate::test_places::{TestPlaces, budget, open_database, schema, text};
 
     #[test]
-    fn w83_the_dock_is_read_with_its_data_and_dates() {
+    fn the_dock_is_read_with_its_data_and_dates() {
         let test = TestPlaces::new(System::MacOs);
         let tile = |label: &str| {
             let mut data = Dictionary::new();

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn w87_the_base_command_is_found_by_exact_words() {
+    fn the_base_command_is_found_by_exact_words() {
         for (line, expected) in [
             ("git pull", "git"),
             ("sudo -u root -E FOO=1 apt install x", "apt"),

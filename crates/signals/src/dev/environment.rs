@@ -212,7 +212,7 @@ mod tests {
     use crate::test_places::{TestPlaces, budget, text};
 
     #[test]
-    fn w89_the_owners_name_and_address_are_not_in_the_text() {
+    fn the_owners_name_and_address_are_not_in_the_text() {
         let test = TestPlaces::new(System::Windows);
         let config = "[user]\n\tname = Ann Bonny\n\temail = ann@b.example\n[init]\n\tdefaultBranch = trunk\n\
             [alias]\n\tco = checkout\n\tmine = log --author=ann@b.example\n";

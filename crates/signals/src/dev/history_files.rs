@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn w87_bash_with_and_without_times() {
+    fn bash_with_and_without_times() {
         let plain = parse(HistoryFormat::Bash, "git pull\n#comment\nls\n");
         assert_eq!(plain, ["git pull", "#comment", "ls"]);
         let timed = "old\n#1700000000\nfor x in a b\ndo git pull\ndone\n#1700000001\nls\n";
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn w87_zsh_extended_multi_line_and_metafied() {
+    fn zsh_extended_multi_line_and_metafied() {
         let extended =
             ": 1700000000:0;git pull\n: 1700000001:12;echo a\\\necho b\nplain; command\n";
         assert_eq!(
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn w87_fish_and_power_shell() {
+    fn fish_and_power_shell() {
         let fish = "- cmd: git pull\n  when: 1700000000\n- cmd: echo a\\\\n\\nb \\$x\n  when: 1\n  paths:\n    - x\n- cmd: ";
         assert_eq!(
             parse(HistoryFormat::Fish, fish),

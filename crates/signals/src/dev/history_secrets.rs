@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w87_a_secret_is_found_by_the_name_of_its_variable_or_option() {
+    fn a_secret_is_found_by_the_name_of_its_variable_or_option() {
         for secret in [
             "export GITHUB_TOKEN=abc",
             "DB_PASSWORD='x y' ./run",
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn w87_an_ordinary_command_is_kept() {
+    fn an_ordinary_command_is_kept() {
         for plain in [
             "mkdir -p a/b",
             "ssh -p 22 host",

@@ -261,7 +261,7 @@ mod tests {
     use crate::test_places::{TestPlaces, budget, text};
 
     #[test]
-    fn w87_histories_of_all_shells_are_counted() {
+    fn histories_of_all_shells_are_counted() {
         let mut test = TestPlaces::new(System::Linux);
         let home = test.places.user_home.clone();
         test.write(
@@ -293,7 +293,7 @@ mod tests {
     /// The files were written by bash 5.2 (with `HISTTIMEFORMAT`, `cmdhist` and `lithist`), zsh 5.9 (`EXTENDED_HISTORY`) and
     /// fish 3.6 at a terminal, for the same commands.
     #[test]
-    fn w87_files_that_real_shells_wrote_are_counted() {
+    fn files_that_real_shells_wrote_are_counted() {
         let test = TestPlaces::new(System::Linux);
         let bash = include_bytes!("../../tests/fixtures/shell_histories/bash_history");
         test.write(".bash_history", bash);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn w87_only_absolute_folders_are_reported() {
+    fn only_absolute_folders_are_reported() {
         let test = TestPlaces::new(System::Linux);
         let history = "cd app\ncd ./app\ncd ..\ncd -\ncd ~\ncd /\ncd $X/y\ncd *\ncd ~/../other\ncd\ncd -- '/srv/a b'\n\
             pushd /srv/../etc\ncd \"${HOME}/x\"\ncd ~other/x\n";
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn w87_words_that_are_no_commands_are_not_reported() {
+    fn words_that_are_no_commands_are_not_reported() {
         let mut test = TestPlaces::new(System::Linux);
         test.write("bin/deploy-site", "");
         test.places.command_folders = vec![test.places.user_home.join("bin")];
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn w87_only_the_end_of_a_long_history_is_read() {
+    fn only_the_end_of_a_long_history_is_read() {
         let test = TestPlaces::new(System::Linux);
         let long = format!(
             "docker ps\n{}git pull\n",

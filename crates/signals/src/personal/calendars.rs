@@ -80,7 +80,7 @@ mod tests {
             ('a secret', 1, 'FREQ=DAILY'), ('b', 1, NULL), ('c', 2, NULL), ('of no calendar', 9, NULL);";
 
     #[test]
-    fn w82_events_are_counted_in_each_schema_and_place() {
+    fn events_are_counted_in_each_schema_and_place() {
         let group = "Library/Group Containers/group.com.apple.calendar/Calendar.sqlitedb";
         for (path, schema, rows) in [
             (group, DATABASE, DATABASE_ROWS),

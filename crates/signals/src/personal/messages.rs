@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn w82_messages_of_thirty_days_are_counted_in_each_schema_and_unit_of_time() {
+    fn messages_of_thirty_days_are_counted_in_each_schema_and_unit_of_time() {
         for (schema, ticks_per_second) in [
             (schema!("imessage_10_11"), 1),
             (schema!("imessage_10_12"), 1),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn w89_contacts_are_numbers_in_the_text() {
+    fn contacts_are_numbers_in_the_text() {
         let home = tempfile::tempdir().expect("a folder");
         make_database(
             home.path(),

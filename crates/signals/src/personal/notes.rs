@@ -89,7 +89,7 @@ mod tests {
         INSERT INTO inside VALUES (1, 10), (2, 11), (2, 12), (2, 13), (3, 14);";
 
     #[test]
-    fn w82_notes_are_counted_in_each_schema() {
+    fn notes_are_counted_in_each_schema() {
         let set_folder = "UPDATE ZICCLOUDSYNCINGOBJECT SET ZFOLDER = (SELECT folder FROM inside WHERE note = Z_PK)";
         for (schema, put_into_folders) in [
             (

@@ -120,7 +120,7 @@ mod tests {
             ('a secret', 0, 0, 1), ('b', 1, 0, 1), ('c', 0, 0, 1), ('gone', 0, 1, 1), ('d', 1, NULL, 2), ('e', 0, 0, 3);";
 
     #[test]
-    fn w82_reminders_are_counted_in_each_schema_and_place() {
+    fn reminders_are_counted_in_each_schema_and_place() {
         let folders = [
             "Library/Group Containers/group.com.apple.reminders/Container_v1/Stores",
             "Library/Reminders/Container_v1/Stores",

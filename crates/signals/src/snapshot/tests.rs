@@ -105,7 +105,7 @@ fn snapshot_beside(script: &str, expected: &[&str]) {
 }
 
 #[test]
-fn w86_a_snapshot_has_the_log_that_is_not_checkpointed() {
+fn a_snapshot_has_the_log_that_is_not_checkpointed() {
     let script =
         "PRAGMA journal_mode = wal; PRAGMA wal_autocheckpoint = 0; INSERT INTO t VALUES ('new');";
     snapshot_beside(script, &["old", "new"]);
@@ -115,7 +115,7 @@ fn w86_a_snapshot_has_the_log_that_is_not_checkpointed() {
 }
 
 #[test]
-fn w86_a_locked_database_is_copied_as_it_was_committed() {
+fn a_locked_database_is_copied_as_it_was_committed() {
     // Chromium holds its database like this.
     let script = "PRAGMA locking_mode = exclusive; INSERT INTO t VALUES ('new');";
     snapshot_beside(script, &["old", "new"]);
@@ -128,7 +128,7 @@ fn w86_a_locked_database_is_copied_as_it_was_committed() {
 }
 
 #[test]
-fn w86_a_copy_beside_a_writer_has_whole_transactions() {
+fn a_copy_beside_a_writer_has_whole_transactions() {
     // Between two transactions the program is busy for some time.
     let update = "BEGIN; UPDATE t SET a = a + 1 WHERE rowid = 1; UPDATE t SET a = a + 1 WHERE rowid = 2; COMMIT; \
         WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 400000) SELECT count(*) FROM c;";
@@ -162,7 +162,7 @@ fn w86_a_copy_beside_a_writer_has_whole_transactions() {
 }
 
 #[test]
-fn w86_a_log_without_a_program_is_read_and_nothing_is_written_beside_it() {
+fn a_log_without_a_program_is_read_and_nothing_is_written_beside_it() {
     let (folder, scratch) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let database = folder.path().join("left.sqlite");
     let script = format!("{TABLE} PRAGMA journal_mode = wal; INSERT INTO t VALUES ('new');");
@@ -176,7 +176,7 @@ fn w86_a_log_without_a_program_is_read_and_nothing_is_written_beside_it() {
 }
 
 #[test]
-fn w86_a_very_large_database_is_read_in_place() {
+fn a_very_large_database_is_read_in_place() {
     let (folder, scratch) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let database = folder.path().join("large?.sqlite");
     let made = open(&database);
@@ -192,7 +192,7 @@ fn w86_a_very_large_database_is_read_in_place() {
 }
 
 #[test]
-fn w86_what_is_no_database_is_refused_with_a_reason() {
+fn what_is_no_database_is_refused_with_a_reason() {
     let (folder, scratch) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let take = |name: &str, budget: &Budget| {
         let taken = Snapshot::take(&folder.path().join(name), scratch.path(), budget);
@@ -214,7 +214,7 @@ fn w86_what_is_no_database_is_refused_with_a_reason() {
 }
 
 #[test]
-fn w86_a_query_ends_with_the_budget() {
+fn a_query_ends_with_the_budget() {
     let (folder, scratch) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let database = folder.path().join("views");
     let made = open(&database);
@@ -237,7 +237,7 @@ fn w86_a_query_ends_with_the_budget() {
 }
 
 #[test]
-fn w86_private_copies_are_closed_to_others_and_swept_after_a_kill() {
+fn private_copies_are_closed_to_others_and_swept_after_a_kill() {
     let (folder, scratch) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
     let database = folder.path().join("t.sqlite");
     let made = open(&database);

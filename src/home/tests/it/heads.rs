@@ -43,7 +43,7 @@ fn the_fields_of_the_convention_are_published_beside_ours() {
 }
 
 #[test]
-fn w66_a_nested_change_changes_the_hash() {
+fn a_nested_change_changes_the_hash() {
     let (_dir, home) = home();
     let hash = |metadata: &str| {
         skill(
@@ -74,7 +74,7 @@ fn w66_a_nested_change_changes_the_hash() {
 }
 
 #[test]
-fn w68_one_bad_head_is_a_problem_of_that_item_only() {
+fn one_bad_head_is_a_problem_of_that_item_only() {
     let (_dir, home) = home();
     skill(&home, "good", "Body");
     skill(&home, "numeric", "---\nname: numeric\nid: 42\n---\nBody");
@@ -229,7 +229,7 @@ fn the_version_before_stays_in_force_while_a_file_is_broken() {
 }
 
 #[test]
-fn w65_what_is_published_has_no_path_of_this_machine() {
+fn what_is_published_has_no_path_of_this_machine() {
     let (_dir, home) = home();
     skill(
         &home,

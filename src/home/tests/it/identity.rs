@@ -88,7 +88,7 @@ fn eight_commands_at_once_get_one_identity() {
 }
 
 #[test]
-fn w77_a_damaged_identity_is_refused_and_left_as_it_is() {
+fn a_damaged_identity_is_refused_and_left_as_it_is() {
     let (_dir, home) = home();
     DeviceIdentity::load_or_create(&home).expect("a new identity");
     let record = home.device_file();
@@ -130,7 +130,7 @@ fn w77_a_damaged_identity_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn w77_half_an_identity_is_refused_and_the_other_half_not_made_up() {
+fn half_an_identity_is_refused_and_the_other_half_not_made_up() {
     let (_dir, home) = home();
     DeviceIdentity::load_or_create(&home).expect("a new identity");
     for (gone, left) in [

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn w71_a_change_is_sent_alone_and_many_go_in_batches() {
+    fn a_change_is_sent_alone_and_many_go_in_batches() {
         let mut published = None;
         publish(&many(250), &mut published);
         let mut items = many(250);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn w67_a_removed_entry_is_deleted_or_disabled() {
+    fn a_removed_entry_is_deleted_or_disabled() {
         let mut published = None;
         publish(&many(3), &mut published);
         assert_eq!(publish(&many(2), &mut published), [(true, 2)], "all fit");

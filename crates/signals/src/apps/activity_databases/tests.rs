@@ -22,7 +22,7 @@ fn named(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn w82_the_use_of_programs_on_mac_os_is_counted_from_2001_in_each_schema() {
+fn the_use_of_programs_on_mac_os_is_counted_from_2001_in_each_schema() {
     for schema in [schema!("knowledge_10_14"), schema!("knowledge_26")] {
         let test = TestPlaces::new(System::MacOs);
         assert_eq!(usage(&test), (None, Vec::new()));
@@ -48,7 +48,7 @@ fn w82_the_use_of_programs_on_mac_os_is_counted_from_2001_in_each_schema() {
 }
 
 #[test]
-fn w82_the_use_of_programs_on_windows_is_counted_from_1970_in_each_schema() {
+fn the_use_of_programs_on_windows_is_counted_from_1970_in_each_schema() {
     let code = r#"[{"application":"{6D809377-6AF0-444B-8957-A3773F02200E}\\Microsoft VS Code\\Code.exe","platform":"x_exe_path"}]"#;
     let calculator = r#"[{"application":"Microsoft.WindowsCalculator_8wekyb3d8bbwe!App","platform":"windows_win32"}]"#;
     let day = 86_400;

@@ -32,7 +32,7 @@ fn firefox_rows() -> String {
 }
 
 #[test]
-fn w84_firefox_is_found_where_its_system_keeps_it() {
+fn firefox_is_found_where_its_system_keeps_it() {
     let cases = [
         (System::Linux, ".mozilla/firefox", "abc.default"),
         (System::Linux, ".config/mozilla/firefox", "abc.default"),
@@ -112,7 +112,7 @@ fn profiles_of_firefox_that_no_list_names_are_read_once() {
 }
 
 #[test]
-fn w82_safari_is_read_by_its_addresses_and_its_epoch_in_each_schema() {
+fn safari_is_read_by_its_addresses_and_its_epoch_in_each_schema() {
     for (schema, has_score) in [
         (schema!("safari_history_9"), false),
         (schema!("safari_history_13"), true),
@@ -159,7 +159,7 @@ fn safari_rows(has_score: bool) -> String {
 }
 
 #[test]
-fn w83_the_bookmarks_of_safari_are_read_from_its_binary_list() {
+fn the_bookmarks_of_safari_are_read_from_its_binary_list() {
     let leaf = |title: &str, url: &str| {
         let mut leaf = plist::Dictionary::new();
         let titles = plist::Dictionary::from_iter([("title", plist::Value::from(title))]);

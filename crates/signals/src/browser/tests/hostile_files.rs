@@ -119,7 +119,7 @@ fn a_browser_that_cannot_be_looked_at_is_not_absent() {
 }
 
 #[test]
-fn w86_a_history_in_a_log_and_under_lock_is_read() {
+fn a_history_in_a_log_and_under_lock_is_read() {
     let home = tempfile::tempdir().expect("a folder");
     let path = ".config/chromium/Default/History";
     make_database(home.path(), path, CHROMIUM_SCHEMA);

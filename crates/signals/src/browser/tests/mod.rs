@@ -132,7 +132,7 @@ const PROFILES: [(System, &[&str]); 3] = [
 ];
 
 #[test]
-fn w84_every_browser_is_found_where_its_system_keeps_it() {
+fn every_browser_is_found_where_its_system_keeps_it() {
     let bookmarks = r#"{"roots":{"bookmark_bar":{"type":"folder","name":"Bar","children":[
         {"type":"url","name":"Kept","url":"https://kept.example/?token=1"},
         {"type":"folder","name":"Rust","children":[{"type":"folder","name":" ","children":[

@@ -39,7 +39,7 @@ fn projects_are_listed_by_their_last_change() {
 }
 
 #[test]
-fn w88_worktrees_and_submodules_are_projects() {
+fn worktrees_and_submodules_are_projects() {
     let test = TestPlaces::new(System::Linux);
     add_repository(&test, "code/main/.git", 2);
     add_repository(&test, "code/main/.git/worktrees/fix", 0);
@@ -68,7 +68,7 @@ fn w88_worktrees_and_submodules_are_projects() {
 }
 
 #[test]
-fn w88_worktrees_and_submodules_that_git_made_are_found() {
+fn worktrees_and_submodules_that_git_made_are_found() {
     let mut test = TestPlaces::new(System::Linux);
     test.places.now = SystemTime::now();
     let code = test.make_folder("code");
@@ -112,7 +112,7 @@ fn w88_worktrees_and_submodules_that_git_made_are_found() {
 }
 
 #[test]
-fn w88_documents_are_searched_only_where_the_owner_says_so() {
+fn documents_are_searched_only_where_the_owner_says_so() {
     let mut test = TestPlaces::new(System::MacOs);
     add_repository(&test, "Documents/paper/.git", 0);
     assert_eq!(
@@ -143,7 +143,7 @@ fn folders_of_the_system_are_skipped_in_the_users_folder_only() {
 
 #[cfg(unix)]
 #[test]
-fn w88_links_are_not_followed_and_the_budget_is_common_to_all_roots() {
+fn links_are_not_followed_and_the_budget_is_common_to_all_roots() {
     let test = TestPlaces::new(System::Linux);
     test.make_folder("../outside/x/.git");
     let outside = test.beside_home("outside");

@@ -82,7 +82,7 @@ async fn another_folder_is_taken_from_the_skill_or_from_the_workspace() {
 }
 
 #[tokio::test]
-async fn w71_a_skill_that_is_not_there_or_not_usable_is_refused() {
+async fn a_skill_that_is_not_there_or_not_usable_is_refused() {
     let (bench, _) = with_skill("counting", "name: Counting");
     add(&bench, "resting", "enabled: false");
     add(&bench, "broken", "name: [");
