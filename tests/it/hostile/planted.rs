@@ -24,7 +24,7 @@ use crate::file::Bench;
 use crate::harness::tools;
 use crate::harness::wait::{wait_for_some, wait_until};
 
-/// The records as in the program, without the log and the audit.
+/// The records of protected paths as in the program: the real trash and notices, without the log and the audit.
 struct ProtectedRecords {
     store: BeforeImageStore,
     trash: Trash,
@@ -56,9 +56,10 @@ impl ProtectedPathRecords for ProtectedRecords {
     }
 }
 
-/// A fixture with a trash and the owner's notices.
+/// A sandbox whose guard is on: the part of the runner that watches protected paths while commands run, with a trash and
+/// the owner's notices.
 struct GuardedFixture {
-    yard: HostileFixture,
+    sandbox: HostileFixture,
     trash: Trash,
     switches: OwnerSwitches,
     workspace: Workspace,
@@ -83,7 +84,7 @@ impl GuardedFixture {
                 switches: switches.clone(),
             }));
         Self {
-            yard: setup,
+            sandbox: setup,
             trash,
             switches,
             workspace,
@@ -104,14 +105,14 @@ impl GuardedFixture {
     /// Runs a command as the owner, in a folder of the workspace.
     fn owner(&self, folder: &str, command: &str) -> Output {
         run_as_owner(
-            &self.yard.path("work").join(folder),
-            &self.yard.path(""),
+            &self.sandbox.path("work").join(folder),
+            &self.sandbox.path(""),
             command,
         )
     }
 
-    fn is_marked(&self) -> bool {
-        self.yard.path("marker").exists()
+    fn attack_ran(&self) -> bool {
+        self.sandbox.path("marker").exists()
     }
 }
 
@@ -232,16 +233,20 @@ fn each_attack_runs_code_where_nothing_guards() {
 async fn planted_code_does_not_run(command: &str) {
     for attack in ATTACKS {
         let guarded = GuardedFixture::new();
-        lay_out(&guarded.yard.path("work"), &guarded.yard.path(""), attack);
-        let said = guarded.yard.bash(command).await;
-        let planted = guarded.yard.path("work/planted");
+        lay_out(
+            &guarded.sandbox.path("work"),
+            &guarded.sandbox.path(""),
+            attack,
+        );
+        let said = guarded.sandbox.bash(command).await;
+        let planted = guarded.sandbox.path("work/planted");
         wait_until("the attack is done", || planted.exists()).await;
-        if !guarded.yard.path("work/refused").exists() {
+        if !guarded.sandbox.path("work/refused").exists() {
             let notice = guarded.wait_for_notice(attack.told).await;
             assert_contains!(notice.text, "while a command ran");
         }
         let ran = guarded.owner("", attack.owner);
-        assert!(!guarded.is_marked(), "{}: {said} {ran:?}", attack.told);
+        assert!(!guarded.attack_ran(), "{}: {said} {ran:?}", attack.told);
     }
 }
 
@@ -259,10 +264,10 @@ async fn what_a_process_plants_after_its_command_does_not_run_either() {
 #[tokio::test]
 async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it() {
     let guarded = GuardedFixture::new();
-    let work = guarded.yard.path("work");
+    let work = guarded.sandbox.path("work");
     make_repository(&work);
     let begun = json!({"command": "touch begun; sleep 600", "run_in_background": true});
-    guarded.yard.call(begun).await.expect("it starts");
+    guarded.sandbox.call(begun).await.expect("it starts");
     // The file is covered by a read-only mount once the command runs.
     wait_until("the command runs", || work.join("begun").exists()).await;
     let configured = guarded.owner(
@@ -274,12 +279,12 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
     let notice = guarded.wait_for_notice(".git/config").await;
     assert_contains!(notice.text, "were taken out");
     wait_until("the key to be taken out", || {
-        let text = guarded.yard.read("work/.git/config");
+        let text = guarded.sandbox.read("work/.git/config");
         text.contains("description = mine") && !text.contains("fsmonitor")
     })
     .await;
     let ran = guarded.owner("", "git status");
-    assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
+    assert!(ran.status.success() && !guarded.attack_ran(), "{ran:?}");
     // If a folder is read-only to the command as a whole, every change in it is the owner's.
     std::fs::write(work.join(".vscode/settings.json"), "mine").expect("written");
     std::fs::write(work.join(".vscode/new"), "{\"a\": 1}").expect("written");
@@ -291,13 +296,16 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
         .undo_request(&guarded.workspace, &request, false)
         .expect("undone");
     let again = json!({"command": "echo x > .mcp.json"});
-    guarded.yard.call(again).await.expect("it runs");
+    guarded.sandbox.call(again).await.expect("it runs");
     guarded.wait_for_notice("work/.mcp.json").await;
-    assert_contains!(guarded.yard.read("work/.git/config"), "fsmonitor");
-    assert_eq!(guarded.yard.read("work/.vscode/settings.json"), "mine");
-    assert_eq!(guarded.yard.read("work/.vscode/tasks.json"), "{\"a\": 1}");
+    assert_contains!(guarded.sandbox.read("work/.git/config"), "fsmonitor");
+    assert_eq!(guarded.sandbox.read("work/.vscode/settings.json"), "mine");
+    assert_eq!(
+        guarded.sandbox.read("work/.vscode/tasks.json"),
+        "{\"a\": 1}"
+    );
     let end = json!({"shell_id": "sh_1"});
-    tools::call_tool(&guarded.yard.registry, "KillShell", end)
+    tools::call_tool(&guarded.sandbox.registry, "KillShell", end)
         .await
         .expect("it ends");
 }
@@ -305,14 +313,19 @@ async fn a_configuration_that_lost_its_cover_is_put_back_as_the_owner_wrote_it()
 #[tokio::test]
 async fn a_file_that_the_owners_git_replaces_is_covered_again_and_the_command_goes_on() {
     let guarded = GuardedFixture::new();
-    let work = guarded.yard.path("work");
+    let work = guarded.sandbox.path("work");
     make_repository(&work);
     let command = "echo $$ > pid; touch begun; while [ ! -e go ]; do sleep 0.02; done; echo x >> .git/config && echo wrote > result || echo \
                    refused > result; sleep 600";
     let begun = json!({"command": command, "run_in_background": true});
-    guarded.yard.call(begun).await.expect("it starts");
+    guarded.sandbox.call(begun).await.expect("it starts");
     wait_until("the command runs", || work.join("begun").exists()).await;
-    let process = guarded.yard.read("work/pid").trim().parse().expect("an id");
+    let process = guarded
+        .sandbox
+        .read("work/pid")
+        .trim()
+        .parse()
+        .expect("an id");
     for command in [
         "git config branch.main.description mine",
         "git remote add up https://example.com/x.git && git config --unset branch.main.description",
@@ -328,27 +341,27 @@ async fn a_file_that_the_owners_git_replaces_is_covered_again_and_the_command_go
     std::fs::write(work.join("go"), "").expect("written");
     wait_until("the command goes on", || work.join("result").exists()).await;
     wait_until("the command's result", || {
-        !guarded.yard.read("work/result").is_empty()
+        !guarded.sandbox.read("work/result").is_empty()
     })
     .await;
-    assert_eq!(guarded.yard.read("work/result"), "refused\n");
-    let text = guarded.yard.read("work/.git/config");
+    assert_eq!(guarded.sandbox.read("work/result"), "refused\n");
+    let text = guarded.sandbox.read("work/.git/config");
     assert_contains!(text, "description = ours", "example.com");
     assert!(guarded.switches.list_notices().is_empty());
     let end = json!({"shell_id": "sh_1"});
-    tools::call_tool(&guarded.yard.registry, "KillShell", end)
+    tools::call_tool(&guarded.sandbox.registry, "KillShell", end)
         .await
         .expect("it ends");
 }
 
-/// The pause between two tries of a background command that waits for the owner's git to replace the configuration.
-const WAITING: &[&str] = &["sleep 0.02", ":"];
+/// Between two tries of a background command that appends to the settings: a short sleep, and none.
+const PAUSES: &[&str] = &["sleep 0.02", ":"];
 
 #[tokio::test]
-async fn what_a_command_writes_that_waits_for_the_owners_git_is_put_back() {
-    for pause in WAITING {
+async fn a_command_that_keeps_appending_to_the_git_settings_is_reverted() {
+    for pause in PAUSES {
         let guarded = GuardedFixture::new();
-        let work = guarded.yard.path("work");
+        let work = guarded.sandbox.path("work");
         make_repository(&work);
         for round in 1..=5 {
             let begun = format!("begun{round}");
@@ -356,35 +369,36 @@ async fn what_a_command_writes_that_waits_for_the_owners_git_is_put_back() {
                 "touch {begun}; while :; do printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> .git/config; \
                  {pause}; done 2>/dev/null"
             );
-            let call = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
-            guarded.yard.call(call).await.expect("it starts");
+            let call = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.sandbox.path("")}});
+            guarded.sandbox.call(call).await.expect("it starts");
             wait_until("the command runs", || work.join(&begun).exists()).await;
             let ran = guarded.owner("", &format!("git config branch.main.description d{round}"));
             assert!(ran.status.success(), "{ran:?}");
             // `manual-tests/race_for_git_settings.sh` measures how often git runs the key before that.
+            // Most of its writes are refused, and none needs to land.
             wait_until("only the owner's settings in .git/config", || {
-                let text = guarded.yard.read("work/.git/config");
+                let text = guarded.sandbox.read("work/.git/config");
                 text.contains(&format!("description = d{round}")) && !text.contains("fsmonitor")
             })
             .await;
             let end = json!({"shell_id": format!("sh_{round}")});
-            let _ = tools::call_tool(&guarded.yard.registry, "KillShell", end).await;
-            let text = guarded.yard.read("work/.git/config");
+            let _ = tools::call_tool(&guarded.sandbox.registry, "KillShell", end).await;
+            let text = guarded.sandbox.read("work/.git/config");
             assert_lacks!(text, "fsmonitor");
         }
     }
 }
 
 #[tokio::test]
-async fn what_a_command_writes_later_into_an_uncovered_file_is_put_back() {
+async fn what_a_command_writes_later_into_an_open_settings_file_never_reaches_the_owners_git() {
     let guarded = GuardedFixture::new();
-    let work = guarded.yard.path("work");
+    let work = guarded.sandbox.path("work");
     make_repository(&work);
     // The command opens the file as soon as it can, and writes to it only much later.
     let command = "touch begun; while ! { exec 9>>.git/config; } 2>/dev/null; do :; done; touch opened; sleep 2; \
                    printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >&9; touch planted; sleep 600";
-    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
-    guarded.yard.call(begun).await.expect("it starts");
+    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.sandbox.path("")}});
+    guarded.sandbox.call(begun).await.expect("it starts");
     wait_until("the command runs", || work.join("begun").exists()).await;
     for round in 0..200 {
         let configured = guarded.owner("", &format!("git config branch.main.description d{round}"));
@@ -399,29 +413,32 @@ async fn what_a_command_writes_later_into_an_uncovered_file_is_put_back() {
         let status = json!({"shell_id": "sh_1"});
         wait_for_some("the write, or the end of the shell", async || {
             let said =
-                tools::call_tool(&guarded.yard.registry, "ShellStatus", status.clone()).await;
+                tools::call_tool(&guarded.sandbox.registry, "ShellStatus", status.clone()).await;
             let is_ended = said.is_ok_and(|said| format!("{said:?}").contains("SIGKILL"));
             (is_ended || work.join("planted").exists()).then_some(())
         })
         .await;
     }
     wait_until("only the owner's settings in .git/config", || {
-        !guarded.yard.read("work/.git/config").contains("fsmonitor")
+        !guarded
+            .sandbox
+            .read("work/.git/config")
+            .contains("fsmonitor")
     })
     .await;
     let ran = guarded.owner("", "git status");
-    assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
+    assert!(ran.status.success() && !guarded.attack_ran(), "{ran:?}");
     let end = json!({"shell_id": "sh_1"});
-    let _ = tools::call_tool(&guarded.yard.registry, "KillShell", end).await;
+    let _ = tools::call_tool(&guarded.sandbox.registry, "KillShell", end).await;
 }
 
 #[tokio::test]
 async fn a_process_that_writes_a_protected_file_in_a_loop_is_ended() {
     let guarded = GuardedFixture::new();
-    let work = guarded.yard.path("work");
-    let command = "i=0; while :; do i=$((i+1)); echo \"touch $OUT/marker #$i\" > .envrc; date > alive; sleep 0.02; done";
-    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
-    guarded.yard.call(begun).await.expect("it starts");
+    let work = guarded.sandbox.path("work");
+    let command = "i=0; while :; do i=$((i+1)); echo \"touch $OUT/marker #$i\" > .envrc; echo $i > alive; sleep 0.02; done";
+    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.sandbox.path("")}});
+    guarded.sandbox.call(begun).await.expect("it starts");
     wait_until("a notice that the commands were ended", || {
         let notices = guarded.switches.list_notices();
         notices.iter().any(|notice| {
@@ -431,33 +448,32 @@ async fn a_process_that_writes_a_protected_file_in_a_loop_is_ended() {
     .await;
     let status = json!({"shell_id": "sh_1"});
     wait_for_some("the end of the shell", async || {
-        let said = tools::call_tool(&guarded.yard.registry, "ShellStatus", status.clone()).await;
+        let said = tools::call_tool(&guarded.sandbox.registry, "ShellStatus", status.clone()).await;
         said.ok()
             .filter(|said| format!("{said:?}").contains("SIGKILL"))
     })
     .await;
-    let alive = guarded.yard.read("work/alive");
+    let alive = guarded.sandbox.read("work/alive");
     wait_until("the last file to be put back", || {
         !work.join(".envrc").exists()
     })
     .await;
-    assert_eq!(
-        guarded.yard.read("work/alive"),
-        alive,
-        "no process may write"
-    );
+    // Ten times as long as a living process takes for its next write.
+    guarded.owner("", "sleep 0.2");
+    let later = guarded.sandbox.read("work/alive");
+    assert_eq!(later, alive, "the process still runs");
 }
 
 #[tokio::test]
-async fn a_repository_that_a_living_process_links_deep_down_is_found_at_once() {
+async fn a_submodule_that_a_running_process_adds_is_found_before_the_next_scan() {
     let guarded = GuardedFixture::new();
-    make_repository(&guarded.yard.path("work"));
+    make_repository(&guarded.sandbox.path("work"));
     let command = "mkdir -p a/b/deep && git init -q a/b/deep && cd a/b/deep && git -c user.name=x -c user.email=x commit -q \
                    --allow-empty -m x && head=$(git rev-parse HEAD) && cd ../../.. && git update-index --add --cacheinfo \
                    160000,$head,a/b/deep && sleep 1 && printf '[core]\\n\\tfsmonitor = \"touch %s/marker;false\"\\n' \"$OUT\" >> \
                    a/b/deep/.git/config; sleep 600";
-    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.yard.path("")}});
-    guarded.yard.call(begun).await.expect("it starts");
+    let begun = json!({"command": command, "run_in_background": true, "env": {"OUT": guarded.sandbox.path("")}});
+    guarded.sandbox.call(begun).await.expect("it starts");
     // The comparison each minute would find it anyway.
     let told = tokio::time::timeout(
         Duration::from_secs(30),
@@ -465,17 +481,17 @@ async fn a_repository_that_a_living_process_links_deep_down_is_found_at_once() {
     );
     told.await.expect("long before the minute is over");
     let ran = guarded.owner("", "git status");
-    assert!(ran.status.success() && !guarded.is_marked(), "{ran:?}");
+    assert!(ran.status.success() && !guarded.attack_ran(), "{ran:?}");
     let end = json!({"shell_id": "sh_1"});
-    tools::call_tool(&guarded.yard.registry, "KillShell", end)
+    tools::call_tool(&guarded.sandbox.registry, "KillShell", end)
         .await
         .expect("it ends");
 }
 
 #[tokio::test]
-async fn ordinary_work_with_git_is_not_told() {
+async fn ordinary_work_with_git_causes_no_notice() {
     let guarded = GuardedFixture::new();
-    make_repository(&guarded.yard.path("work"));
+    make_repository(&guarded.sandbox.path("work"));
     let identity = "export GIT_AUTHOR_NAME=a GIT_COMMITTER_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_EMAIL=a@b; set -e; ";
     for command in [
         "echo two >> a.txt; git commit -qam two; git checkout -q -b topic; echo three >> a.txt; git stash -q; git stash pop -q
@@ -487,13 +503,13 @@ async fn ordinary_work_with_git_is_not_told() {
         "mkdir -p deep/a/b && git clone -q --bare . deep/a/b/bare && git clone -q . deep/a/b/c; mv deep other; cp -r sub copy",
         "rm -rf other/a/b/c; git worktree list",
     ] {
-        let text = guarded.yard.bash(&format!("{identity}{command}; echo done")).await;
+        let text = guarded.sandbox.bash(&format!("{identity}{command}; echo done")).await;
         assert_contains!(text, "done"; "{command}");
     }
     // The guard reports this repository only after it has walked through the whole workspace.
     let command =
         format!("{identity} mkdir -p z/z/z && cd z/z/z && git init -q && git config core.pager x");
-    guarded.yard.bash(&command).await;
+    guarded.sandbox.bash(&command).await;
     guarded.wait_for_notice("z/z/z/.git/config").await;
     let notices = guarded.switches.list_notices();
     assert_eq!(notices.len(), 1, "{notices:?}");
@@ -502,10 +518,10 @@ async fn ordinary_work_with_git_is_not_told() {
 #[tokio::test]
 async fn a_file_that_is_created_and_not_yet_written_stays_and_what_is_written_then_is_compared() {
     let guarded = GuardedFixture::new();
-    make_repository(&guarded.yard.path("work"));
+    make_repository(&guarded.sandbox.path("work"));
     // `git worktree add` begins like this: the guard may look between creating a file and writing it.
     let text = guarded
-        .yard
+        .sandbox
         .bash("mkdir -p .git/worktrees/t tree; : > .git/worktrees/t/commondir; : > .git/worktrees/t/HEAD; : > tree/.git; echo made")
         .await;
     assert_eq!(text, "made");
@@ -514,18 +530,19 @@ async fn a_file_that_is_created_and_not_yet_written_stays_and_what_is_written_th
         ".git/worktrees/t/HEAD",
         "tree/.git",
     ] {
-        assert!(guarded.yard.path("work").join(path).exists(), "{path}");
+        assert!(guarded.sandbox.path("work").join(path).exists(), "{path}");
     }
-    assert!(guarded.switches.list_notices().is_empty());
     guarded
-        .yard
+        .sandbox
         .bash("mkdir -p .git/worktrees/u; : > .git/worktrees/u/commondir; echo /elsewhere > .git/worktrees/u/commondir")
         .await;
     guarded.wait_for_notice(".git/worktrees/u/commondir").await;
+    let notices = guarded.switches.list_notices();
+    assert_eq!(notices.len(), 1, "{notices:?}");
 }
 
 #[tokio::test]
-async fn file_tools_make_no_repository_and_write_none() {
+async fn file_tools_cannot_create_a_repository_or_write_protected_git_files() {
     let bench = Bench::new();
     std::fs::create_dir_all(bench.root.join(".git/info")).expect("made");
     for path in [
@@ -549,7 +566,8 @@ async fn file_tools_make_no_repository_and_write_none() {
         .await;
     assert_contains!(error.model_text(), "takes a folder with HEAD");
     let patch = "*** Begin Patch\n*** Add File: a/HEAD\n+x\n*** Add File: a/objects/x\n+x\n*** Add File: a/refs/x\n+x\n*** End Patch";
-    bench.refused("ApplyPatch", json!({"patch": patch})).await;
+    let error = bench.refused("ApplyPatch", json!({"patch": patch})).await;
+    assert_contains!(error.model_text(), "takes a folder with HEAD");
     assert!(!bench.root.join("a/refs/x").exists() && !bench.root.join("refs").exists());
 }
 

@@ -81,7 +81,9 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
     for path in [outside.to_str().expect("text"), "../two/file"] {
         let said = expect_failure(&client, "Read", json!({"file_path": path})).await;
         assert_contains!(said, "outside the workspace");
-        expect_failure(&client, "Write", json!({"file_path": path, "content": "x"})).await;
+        let write = json!({"file_path": path, "content": "x"});
+        let said = expect_failure(&client, "Write", write).await;
+        assert_contains!(said, "outside the workspace");
     }
     let found = client
         .call_ok("Grep", json!({"pattern": "of", "output_mode": "content"}))
@@ -90,7 +92,8 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
     assert_lacks!(found, "of two");
     let found = client.call_ok("Glob", json!({"pattern": "**/*"})).await;
     assert!(found.contains("made") && !found.contains("two"), "{found}");
-    expect_failure(&client, "Glob", json!({"pattern": "*", "path": two})).await;
+    let said = expect_failure(&client, "Glob", json!({"pattern": "*", "path": two})).await;
+    assert_contains!(said, "outside the workspace");
     let command = format!(
         "pwd; cat file; ls {}; cat {}",
         two.display(),
@@ -112,16 +115,29 @@ async fn reaches_its_own_project_alone(user: &McpUser) {
     )
     .await;
     assert_contains!(said, "outside the workspace");
-    expect_failure(&client, "GitStatus", json!({"path": two})).await;
-    let database = json!({"database_path": two.join("db"), "query": "select 1"});
-    expect_failure(&client, "SqliteQuery", database).await;
+    let made = std::process::Command::new("git")
+        .args(["init", "-q"])
+        .arg(&two)
+        .status();
+    assert!(
+        made.is_ok_and(|status| status.success()),
+        "a repository is there"
+    );
+    let said = expect_failure(&client, "GitStatus", json!({"path": two})).await;
+    assert_contains!(said, "outside the workspace");
+    let made = rusqlite::Connection::open(two.join("db"))
+        .and_then(|db| db.execute_batch("create table t (a)"));
+    made.expect("a database");
+    let query = json!({"database_path": two.join("db"), "query": "select * from t"});
+    let said = expect_failure(&client, "SqliteQuery", query).await;
+    assert_contains!(said, "outside the workspace");
     assert_eq!(std::fs::read_to_string(outside).expect("there"), "of two\n");
     assert!(!two.join("new").exists());
     client.close().await;
 }
 
 #[tokio::test]
-async fn a_session_has_nothing_of_the_shells_and_tasks_of_another_one() {
+async fn a_session_cannot_see_or_use_the_shells_and_tasks_of_another_one() {
     let user = user_with_projects();
     let one = connects_in(&user, "work/one", TestClient::default()).await;
     let two = connects_in(&user, "work/two", TestClient::default()).await;
@@ -245,7 +261,9 @@ async fn rules_from_the_owners_workspace_hold_in_a_narrowed_session() {
     let client = connects_in(&user, "work/one", TestClient::default()).await;
     let said = expect_failure(&client, "Read", json!({"file_path": "secret/file"})).await;
     assert_contains!(said, "secrets");
-    expect_failure(&client, "Bash", json!({"command": "cat x > secret/file"})).await;
+    expect_failure(&client, "Bash", json!({"command": "echo y > secret/file"})).await;
+    let secret = user.path("work/one/secret/file");
+    assert_eq!(std::fs::read_to_string(secret).expect("there"), "x");
     client
         .call_ok("Read", json!({"file_path": "other/secret"}))
         .await;
@@ -295,7 +313,7 @@ async fn the_owner_is_asked_once_about_a_folder_outside_and_takes_the_answer_bac
 }
 
 #[tokio::test]
-async fn a_folder_whose_name_is_no_text_is_refused_with_the_reason() {
+async fn a_folder_whose_name_is_not_utf_8_is_refused_with_the_reason() {
     use std::os::unix::ffi::OsStrExt as _;
     let user = user_with_projects();
     let odd = user

@@ -91,7 +91,7 @@ fn no_text_of_a_command_is_rewritten() {
 }
 
 #[test]
-fn short_text_that_git_ignores_comes_back_and_a_change_of_it_is_in_nobodys_way() {
+fn removed_short_text_that_git_ignores_comes_back_and_a_changed_one_is_left_alone() {
     for command in [
         "rm .env sub/.env",
         "git clean -fdXq",
@@ -140,7 +140,7 @@ fn short_text_that_git_ignores_comes_back_and_a_change_of_it_is_in_nobodys_way()
 }
 
 #[test]
-fn what_is_there_again_is_not_replaced() {
+fn undo_does_not_replace_a_file_that_was_created_later() {
     let owner = OwnerFixture::with_snapshots();
     owner.write("work/a/b.txt", "old\n");
     let (request, _, _) = owner.run_bash("rm -rf a");
@@ -168,7 +168,7 @@ fn without_snapshots_nothing_of_a_command_is_kept_and_that_is_said() {
 }
 
 #[test]
-fn what_earlier_versions_kept_of_rm_goes_when_it_is_too_old() {
+fn trash_empty_also_deletes_the_folders_of_earlier_versions() {
     let owner = OwnerFixture::new();
     owner.call_write("a.txt", "new\n");
     let outdated = ["incoming/1/file", "removed/2/file", "programs/rm", "key"];
@@ -242,7 +242,9 @@ fn an_undo_follows_no_link_that_is_planted_meanwhile() {
             }
             planted
         });
-        owner.run_cli(&["undo", &request]);
+        // It may stop at the first link, or restore what no link has replaced yet.
+        let ended = owner.run_cli(&["undo", &request]);
+        assert!([0, 1].contains(&ended.code), "{ended:?}");
         over.store(true, std::sync::atomic::Ordering::Relaxed);
         planting.join().expect("it plants links")
     });

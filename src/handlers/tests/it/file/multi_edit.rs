@@ -64,7 +64,7 @@ async fn one_edit_that_does_not_fit_keeps_all_from_being_made() {
 }
 
 #[tokio::test]
-async fn what_an_edit_before_replaced_is_told_of() {
+async fn a_failed_edit_names_the_earlier_edit_that_replaced_its_text() {
     let bench = Bench::new();
     bench.put("f", "let total = 1;\nlet other = 2;\n");
     let edits = json!([
@@ -86,7 +86,7 @@ async fn what_an_edit_before_replaced_is_told_of() {
 }
 
 #[tokio::test]
-async fn what_is_there_already_is_passed_over() {
+async fn an_edit_that_is_in_the_file_already_is_reported_as_no_change() {
     let bench = Bench::new();
     bench.put("f", "fn question() {\nlet answer = 42;\nold_name();\n");
     let done = edit(
@@ -159,7 +159,7 @@ async fn an_empty_first_old_string_makes_the_file() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_meant_is_refused() {
+async fn invalid_calls_are_refused_with_their_error_code() {
     let bench = Bench::new();
     bench.put("f", "one\n");
     let many: Vec<Value> = (0..501).map(|n| edit(&n.to_string(), "x")).collect();
