@@ -1,5 +1,6 @@
 //! One key for a person: its meaning, its default, its allowed values and the time at which a change takes effect.
 
+use super::optional_parts::table_refusal;
 use super::reload;
 use super::tables::{KeyInfo, tables_built};
 use super::toml_document::{declared_key, unknown_key_text};
@@ -36,7 +37,7 @@ impl KeyDescription {
         });
         match keys.find(|(_, key)| key.path == path) {
             Some((table, key)) => Ok(Self::from_info(table, key)),
-            None => Err(unknown_key_text("key", path, &list_keys())),
+            None => Err(refuse_key(path)),
         }
     }
 
@@ -50,6 +51,15 @@ impl KeyDescription {
             allowed: (key.allowed)(),
             takes_effect: reload::describe_effect(key.path),
         }
+    }
+}
+
+/// Says that there is no such key, or that its table has no use in this build.
+fn refuse_key(path: &str) -> String {
+    let table = path.rsplit_once('.').map_or("", |(table, _)| table);
+    match table_refusal(table) {
+        Some(why) => format!("{path} has no use: {why}"),
+        None => unknown_key_text("key", path, &list_keys()),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::cli::console;
 use crate::cli::pause::describe_stopped;
 use crate::cli::status::attention;
 use crate::cli::status::journal_facts::JournalFacts;
+use crate::config::optional_parts;
 use punie_engine::audit;
 use punie_engine::journal::{HealthProblem, JournalReader};
 use punie_home::{DeviceIdentity, Home, OwnerSwitch, OwnerSwitches, SupervisionStore};
@@ -35,7 +36,7 @@ pub(super) fn check_runner(facts: &DoctorFacts, _: &Home) -> CheckResult {
 }
 
 pub(super) fn check_runner_version(facts: &DoctorFacts, _: &Home) -> CheckResult {
-    let own = env!("CARGO_PKG_VERSION");
+    let own = optional_parts::version();
     let Some(in_force) = &facts.in_force else {
         return Ok(Finding::ok(format!("This program has the version {own}")));
     };

@@ -90,7 +90,10 @@ fn describe_bridges(problems: &[String]) -> Option<AttentionItem> {
         1 => String::new(),
         count => format!(", and {} more", count - 1),
     };
-    Some(AttentionItem::new("bridges", format!("{first}{more}")).with_command("bridges list"))
+    let item = AttentionItem::new("bridges", format!("{first}{more}"));
+    #[cfg(feature = "bridges")]
+    let item = item.with_command("bridges list");
+    Some(item)
 }
 
 fn describe_approvals(approvals: &[WaitingApproval], now_ms: i64) -> Option<AttentionItem> {
@@ -245,10 +248,7 @@ fn describe_problem(problem: HealthProblem, status: &RunnerStatus, now_ms: i64) 
             describe_clock_skew(status.backend.clock_skew_ms.unwrap_or_default())
         }
         HealthProblem::Secrets => item("Your secrets cannot be read").with_command("secrets list"),
-        HealthProblem::People => {
-            item("The list of people whose names are replaced cannot be read, so no call is run")
-                .with_command("people list")
-        }
+        HealthProblem::People => describe_people(),
         HealthProblem::Policy => {
             let why = status.policy.broken.as_deref().unwrap_or_default();
             let why = console::cell_text(why, 300);
@@ -268,6 +268,23 @@ fn describe_problem(problem: HealthProblem, status: &RunnerStatus, now_ms: i64) 
             item(&describe_notices(&status.journal_losses)).with_command("ack")
         }
     }
+}
+
+/// Describes a list of people that cannot be read.
+#[cfg(feature = "people")]
+fn describe_people() -> AttentionItem {
+    let text = "The list of people whose names are replaced cannot be read, so no call is run";
+    AttentionItem::new(HealthProblem::People.word(), text).with_command("people list")
+}
+
+/// Describes a list of people that this build cannot read.
+#[cfg(not(feature = "people"))]
+fn describe_people() -> AttentionItem {
+    let text = format!(
+        "This home may replace names of people, so no call is run: {}",
+        crate::config::optional_parts::left_out_text("people")
+    );
+    AttentionItem::new(HealthProblem::People.word(), text)
 }
 
 /// Describes an audit log that cannot be written.

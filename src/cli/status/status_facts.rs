@@ -192,7 +192,7 @@ fn build_status(
             exec: has_policy && confinement.can_execute,
         },
         salvage: facts.salvage,
-        version: env!("CARGO_PKG_VERSION"),
+        version: crate::config::optional_parts::version(),
         epoch: facts.epoch,
         waiting: WaitingCalls {
             count: facts.pending.count,
@@ -226,7 +226,7 @@ fn build_status(
         .load_aliases()
         .is_err();
     #[cfg(not(feature = "people"))]
-    let is_map_unreadable = home.identity_map_file().exists();
+    let is_map_unreadable = home.identity_map_file().symlink_metadata().is_ok();
     status.degraded = current_problems(&status, has_room, &facts.degraded, is_map_unreadable);
     Ok(status)
 }
@@ -301,14 +301,13 @@ fn list_bridge_problems(home: &Home, running: bool) -> Vec<String> {
     trouble.collect()
 }
 
-/// Says that the bridges of this home are not started, if it has some.
+/// Says that the bridges of this home are not started, if one is to run.
 #[cfg(not(feature = "bridges"))]
-fn list_bridge_problems(home: &Home, _running: bool) -> Vec<String> {
+fn list_bridge_problems(home: &Home, running: bool) -> Vec<String> {
+    let state = std::fs::read_to_string(home.bridges_file()).unwrap_or_default();
+    let is_wanted = running && state.contains("\"started\"");
     let text = crate::config::optional_parts::left_out_text("bridges");
-    let problem = home
-        .bridges_file()
-        .exists()
-        .then(|| format!("no bridge is started: {text}"));
+    let problem = is_wanted.then(|| format!("no bridge is started or ended: {text}"));
     problem.into_iter().collect()
 }
 

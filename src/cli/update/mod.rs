@@ -15,7 +15,7 @@ use super::console;
 use super::context::{CliContext, command_runtime};
 use super::exit::{CommandError, Exit};
 use super::installation::{self, InstalledBy};
-use crate::config::Config;
+use crate::config::{Config, optional_parts};
 use program_files::NewProgram;
 use punie_engine::journal::{JournalError, JournalReader};
 use punie_home::{Home, command_to_type};
@@ -114,6 +114,12 @@ fn own_version() -> Version {
 
 /// Refuses a program that something else keeps up to date.
 fn check_ownership(program: &Path) -> anyhow::Result<()> {
+    if optional_parts::version() != env!("CARGO_PKG_VERSION") {
+        anyhow::bail!(
+            "this program is {}, and a release has every part: build the newer one in the same way",
+            optional_parts::version()
+        );
+    }
     let how = match installation::find_installer(program) {
         InstalledBy::Archive => return Ok(()),
         InstalledBy::Cargo => "git pull && cargo install --path ., or cargo binstall punie-runner",

@@ -304,7 +304,7 @@ impl LiveConfig {
         SettingsInForce {
             pid: std::process::id(),
             started_at_ms: self.0.started_at_ms,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: crate::config::optional_parts::version().to_owned(),
             backend: BackendInForce {
                 kind: config.backend.kind.as_str().to_owned(),
                 url: config.backend.url.as_ref().map(ToString::to_string),

@@ -16,14 +16,30 @@ pub(super) fn open_redactor(
         home,
     )));
     #[cfg(not(feature = "people"))]
-    if home.identity_map_file().exists() {
-        anyhow::bail!(
-            "agents see contacts of this home by aliases only ({}), and {}",
-            home.identity_map_file().display(),
-            crate::config::optional_parts::left_out_text("people")
-        );
-    }
+    redactor.set_identity_map(std::sync::Arc::new(LeftOutPeople(home.identity_map_file())));
     Ok(redactor)
+}
+
+/// Refuses every call of a home that may have contacts: this build has no aliases for them.
+#[cfg(not(feature = "people"))]
+struct LeftOutPeople(std::path::PathBuf);
+
+#[cfg(not(feature = "people"))]
+impl punie_text::redact::people::IdentityMapSource for LeftOutPeople {
+    fn load_if_changed(
+        &self,
+    ) -> Option<Result<Option<punie_text::redact::people::PersonAliases>, String>> {
+        let found = self.0.symlink_metadata();
+        if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            return Some(Ok(None));
+        }
+        Some(Err(format!(
+            "Refused: this device may replace names of people in what it answers ({}), and {}. The owner uses a program \
+             with that part, or moves the file away",
+            self.0.display(),
+            crate::config::optional_parts::left_out_text("people")
+        )))
+    }
 }
 
 /// Loads the values to mask: the runner's keys and tokens, the owner's secrets, and those in the shells' start files.

@@ -44,6 +44,7 @@ pub(super) struct Read {
     /// Lines; 2000 if absent.
     limit: Option<u64>,
     /// PDF pages, such as `2,4-6`.
+    #[cfg_attr(not(feature = "documents"), schemars(skip))]
     pages: Option<String>,
     /// Show one line from this character.
     column: Option<u64>,
@@ -58,6 +59,7 @@ impl Tool for Read {
     const EFFECT: ToolEffect = ToolEffect::Reads;
     const KNOWN_AS: &'static [&'static str] = &[
         "view",
+        #[cfg(feature = "documents")]
         "view_image",
         "cat",
         "open_file",
@@ -84,6 +86,8 @@ impl Tool for Read {
         "PDF documents up to 64 MB, 10 pages a call unless asked for more, 20 s",
         #[cfg(feature = "documents")]
         "Word, Excel, PowerPoint and OpenDocument files: the first 4 MB of their text",
+        #[cfg(not(feature = "documents"))]
+        "500 entries of a folder a call",
         #[cfg(feature = "documents")]
         "notebooks up to 16 MB; 500 entries of an archive or a folder a call",
     ];

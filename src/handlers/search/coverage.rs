@@ -132,9 +132,14 @@ impl SearchCoverage {
         }
         if self.documents > 0 {
             let documents = format_count(self.documents, "document");
+            let advice = if cfg!(feature = "documents") {
+                "; Read shows their text"
+            } else {
+                ""
+            };
             let _ = write!(
                 text,
-                "\n[not looked into: {documents} (PDF, office); Read shows their text]"
+                "\n[not looked into: {documents} (PDF, office){advice}]"
             );
         }
         if self.timed_out {

@@ -241,6 +241,18 @@ async fn ignored_text_is_stored_up_to_a_limit_and_never_at_the_cost_of_other_fil
 }
 
 #[tokio::test]
+async fn an_ignored_file_comes_back_as_it_was_when_the_command_removed_it() {
+    let this = SnapshotFixture::new();
+    fs::write(this.work().join(".gitignore"), ".env\n").expect("written");
+    fs::write(this.work().join(".env"), "old\n").expect("written");
+    this.run_command("true").await;
+    fs::write(this.work().join(".env"), "newer\n").expect("written");
+    let request = this.run_command("rm .env").await;
+    this.undo(&request).expect("undone");
+    assert_eq!(this.text(".env"), "newer\n");
+}
+
+#[tokio::test]
 async fn a_full_disk_stops_no_command_and_is_not_filled_by_snapshots() {
     let dir = tempfile::tempdir().expect("a folder");
     let Some(disk) = SmallDisk::mount(dir.path().join("disk"), 8) else {

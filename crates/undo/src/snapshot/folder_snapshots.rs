@@ -18,7 +18,7 @@ use super::call_record::{
 };
 use super::scan_limits::{ScanError, ScanLimits};
 use super::snapshot_contents::SnapshotContents;
-use super::tree_node::{TreeNode, compare_trees};
+use super::tree_node::{TreeNode, compare_trees, have_same_removables};
 use super::tree_scan::{ScanContext, count_tree, scan_tree};
 use super::watched_folder::{FolderTree, WatchedFolder};
 use punie_core::clock::unix_time_ms;
@@ -313,7 +313,8 @@ impl FolderSnapshots {
         let tree = tree.inspect_err(|_| *last = Some(Arc::clone(&earlier)))?;
         let mut changes = Vec::new();
         compare_trees(&folder.top, &earlier, &tree, &mut changes);
-        if !changes.is_empty() || own_file.symlink_metadata().is_err() {
+        let is_same = changes.is_empty() && have_same_removables(&earlier, &tree);
+        if !is_same || own_file.symlink_metadata().is_err() {
             write_tree_file(&own_file, &tree)?;
             share_tree_file(&own_file, &folder.file)?;
         }
@@ -335,7 +336,7 @@ impl FolderSnapshots {
         let scanned = scan_tree(top, earlier, &self.scan_context());
         self.trash
             .add_used_bytes(self.contents.take_uncounted_bytes());
-        if matches!(scanned, Err(ScanError::NoRoom)) {
+        if self.contents.take_full() {
             // By the next call, older requests may have been let go of.
             *self.is_room_known.lock() = false;
         }

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
@@ -25,6 +25,8 @@ pub(crate) struct SnapshotContents {
     room: AtomicU64,
     /// The bytes that were written and not yet counted.
     uncounted: AtomicU64,
+    /// Something was not stored for want of room.
+    is_full: AtomicBool,
 }
 
 impl SnapshotContents {
@@ -34,6 +36,7 @@ impl SnapshotContents {
             folder,
             room: AtomicU64::new(room),
             uncounted: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
         }
     }
 
@@ -45,6 +48,16 @@ impl SnapshotContents {
     /// Returns the bytes that may still be written.
     pub fn room(&self) -> u64 {
         self.room.load(Ordering::Relaxed)
+    }
+
+    /// Notes that something is not stored for want of room.
+    pub fn mark_full(&self) {
+        self.is_full.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether something was not stored for want of room since the last call.
+    pub fn take_full(&self) -> bool {
+        self.is_full.swap(false, Ordering::Relaxed)
     }
 
     /// Returns the bytes that were written since the last call.
@@ -75,6 +88,7 @@ impl SnapshotContents {
                 room.checked_sub(compressed.len() as u64)
             });
         if taken.is_err() {
+            self.mark_full();
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         let draft = self

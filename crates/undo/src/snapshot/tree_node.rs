@@ -248,6 +248,13 @@ pub(super) fn compare_trees(
     }
 }
 
+/// Returns whether two trees without a change between them have the same contents of ignored files.
+pub(super) fn have_same_removables(before: &[TreeNode], after: &[TreeNode]) -> bool {
+    before.iter().zip(after).all(|(was, is)| {
+        was.removable == is.removable && have_same_removables(&was.entries, &is.entries)
+    })
+}
+
 fn list_entries(node: Option<&TreeNode>) -> &[TreeNode] {
     node.map_or(&[], |node| &node.entries)
 }

@@ -27,16 +27,17 @@ impl TreeScan<'_> {
             return Ok(None);
         };
         let size = file_size(&status);
-        // What git does not ignore comes first where there is little room.
-        let limit = MAX_IGNORED_BYTES.min(self.context.contents.room() / 4);
-        let is_over_limit = self.ignored_bytes.saturating_add(size) > limit;
+        let is_over_limit = self.ignored_bytes.saturating_add(size) > MAX_IGNORED_BYTES;
         if self.counted.is_some() || size > LARGEST_IGNORED || is_over_limit {
             return Ok(Some(node));
         }
         if let Some(known) = known.filter(|known| known.stamp == Some(change_stamp(&status))) {
             node.stamp = known.stamp;
             node.removable.clone_from(&known.removable);
+        } else if size > self.ignored_room {
+            self.context.contents.mark_full();
         } else if let Ok((read, Some(status))) = read_whole_file(folder, &node.name) {
+            self.ignored_room -= size;
             // One that cannot be read, has become larger, or has no room in the store, is not covered.
             let is_short_text = !read.contains(&0) && read.len() as u64 <= LARGEST_IGNORED;
             if is_short_text {

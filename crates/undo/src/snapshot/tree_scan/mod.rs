@@ -54,6 +54,8 @@ struct TreeScan<'a> {
     bytes: u64,
     /// The bytes of ignored files of which the contents are stored.
     ignored_bytes: u64,
+    /// The bytes that contents of other ignored files may still take.
+    ignored_room: u64,
     device: u64,
     deadline: Instant,
     /// Files that changed later have no stamp.
@@ -99,6 +101,8 @@ impl<'a> TreeScan<'a> {
             files: 0,
             bytes: 0,
             ignored_bytes: 0,
+            // Files that git does not ignore come first where there is little room.
+            ignored_room: context.contents.room() / 4,
             device: rustix::fs::fstat(&opened)?.st_dev,
             deadline: Instant::now() + MAX_TIME,
             settled_before: (
