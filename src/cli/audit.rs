@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::table::Column;
+use super::time_period::PeriodArgs;
 use super::traffic_text::describe_traffic;
 use super::{console, display_time, request_ids};
 use punie_core::host_traffic::HostTraffic;
@@ -43,12 +44,8 @@ struct VerifyArgs {
 
 #[derive(Debug, Default, Args)]
 struct AuditListArgs {
-    /// Only rows of the last MINUTES
-    #[arg(long, value_name = "MINUTES")]
-    within: Option<u32>,
-    /// Only rows since this time, in milliseconds since 1970
-    #[arg(long, value_name = "MS")]
-    since: Option<i64>,
+    #[command(flatten)]
+    period: PeriodArgs,
     /// Only rows of this request: its id, its end (4 characters or more), its beginning, or @last
     #[arg(long, value_name = "ID")]
     request: Option<String>,
@@ -160,10 +157,8 @@ fn show_report(report: &AuditReport) {
 
 fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::Result<Exit> {
     let now_ms = Clock::system().now_ms();
-    let within = args
-        .within
-        .map(|minutes| now_ms - i64::from(minutes) * 60_000);
-    let since = args.since.max(within);
+    let since = args.period.begin_ms(now_ms);
+    let until = args.period.end_ms();
     let request = args
         .request
         .as_ref()
@@ -174,11 +169,13 @@ fn list_audit_rows(home: &Home, args: &AuditListArgs, as_json: bool) -> anyhow::
         let Ok(row) = serde_json::from_slice::<Value>(line) else {
             return true;
         };
-        let is_late = since.is_none_or(|since| row["atMs"].as_i64().is_some_and(|at| at >= since));
+        let at_ms = row["atMs"].as_i64();
+        let is_in_period = since.is_none_or(|since| at_ms.is_some_and(|at| at >= since))
+            && until.is_none_or(|until| at_ms.is_some_and(|at| at < until));
         let is_its = request
             .as_ref()
             .is_none_or(|id| row["requestId"].as_str() == Some(id));
-        if is_late && is_its {
+        if is_in_period && is_its {
             if as_json {
                 console::print_json(&row);
             } else {

@@ -72,6 +72,7 @@ mod status;
 mod stop;
 mod table;
 mod terminal_log_line;
+mod time_period;
 mod tool_arguments;
 mod tools;
 mod traffic_text;

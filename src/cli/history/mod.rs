@@ -13,6 +13,7 @@ use super::context::CliContext;
 use super::exit::{CommandError, Exit};
 use super::status::journal_facts::find_live_run;
 use super::table::Column;
+use super::time_period::PeriodArgs;
 use super::{console, display_time, request_ids, wiring};
 use crate::config::WorkspaceRule;
 use history_line::{HistoryLine, KnownBeside, describe_state, execution_duration};
@@ -26,6 +27,7 @@ use request_detail::show_request_detail;
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
     /// The request to show: its id, its end (4 characters or more), its beginning, or @last
+    #[arg(conflicts_with_all = ["since", "until", "within"])]
     request: Option<String>,
     /// The most requests to list, the latest first; 0: all
     #[arg(
@@ -47,9 +49,14 @@ pub struct HistoryArgs {
     /// Only requests of this conversation
     #[arg(long, value_name = "ID", conflicts_with = "request")]
     conversation: Option<String>,
-    /// Only requests received in the last MINUTES
-    #[arg(long, value_name = "MINUTES", conflicts_with = "request")]
-    within: Option<u32>,
+    /// Only requests of which something was refused: a rule, a person, or what commands may reach
+    #[arg(long, conflicts_with = "request")]
+    denied: bool,
+    /// Only requests with this text in WHAT, in small or capital letters
+    #[arg(long, value_name = "TEXT", conflicts_with = "request")]
+    grep: Option<String>,
+    #[command(flatten)]
+    period: PeriodArgs,
 }
 
 /// Lists the history, or shows one request.
@@ -80,9 +87,10 @@ pub fn run_history(args: &HistoryArgs, context: &CliContext) -> anyhow::Result<E
         open: args.open,
         tool: args.tool.clone(),
         conversation: args.conversation.clone(),
-        since_ms: args
-            .within
-            .map(|minutes| now_ms - i64::from(minutes) * 60_000),
+        denied: args.denied,
+        text: args.grep.clone(),
+        since_ms: args.period.begin_ms(now_ms),
+        until_ms: args.period.end_ms(),
     };
     let entries = match &reader {
         Some(reader) => reader.list_history(&query)?,

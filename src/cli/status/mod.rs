@@ -2,6 +2,7 @@
 //! Works without a runner too.
 
 pub(super) mod attention;
+mod bridge_problems;
 pub(super) mod journal_facts;
 pub(super) mod protection;
 pub(super) mod runner_status;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::attention;
+use super::bridge_problems::list_bridge_problems;
 use super::journal_facts::JournalFacts;
 use super::protection::{self, CommandLimits};
 use super::runner_status::{
@@ -23,8 +24,6 @@ use punie_home::{
     BackendTokens, DeviceIdentity, EmbeddedBackendAddress, Home, OwnerSwitch, OwnerSwitches,
     RunnerLock, RunnerLockHolder, SecretStore, SupervisionStore, change_hint_flags,
 };
-#[cfg(feature = "bridges")]
-use punie_home::{BridgeStore, WantedState};
 
 /// The time limit for probing the backend.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -280,35 +279,6 @@ fn list_approvals(home: &Home, running: bool) -> anyhow::Result<[Vec<WaitingAppr
         .partition(|question| question.input.is_none());
     let calls = if running { calls } else { Vec::new() };
     Ok([calls, questions].map(|open| open.into_iter().map(WaitingApproval::from).collect()))
-}
-
-#[cfg(feature = "bridges")]
-/// Lists what is wrong with the bridges. Without a runner none is expected to run.
-fn list_bridge_problems(home: &Home, running: bool) -> Vec<String> {
-    let store = BridgeStore::in_home(home);
-    let (state, runs) = match (store.read_state(), store.read_runs()) {
-        (Ok(state), Ok(runs)) => (state, runs),
-        (Err(error), _) | (_, Err(error)) => return vec![format!("no bridge is started: {error}")],
-    };
-    let wanted = state
-        .bridges
-        .iter()
-        .filter(|(_, record)| running && record.wanted == WantedState::Started);
-    let trouble = wanted.filter_map(|(name, _)| {
-        let trouble = runs.get(name)?.describe_trouble()?;
-        Some(format!("the bridge {name} {trouble}"))
-    });
-    trouble.collect()
-}
-
-/// Says that the bridges of this home are not started, if one is to run.
-#[cfg(not(feature = "bridges"))]
-fn list_bridge_problems(home: &Home, running: bool) -> Vec<String> {
-    let state = std::fs::read_to_string(home.bridges_file()).unwrap_or_default();
-    let is_wanted = running && state.contains("\"started\"");
-    let text = crate::config::optional_parts::left_out_text("bridges");
-    let problem = is_wanted.then(|| format!("no bridge is started or ended: {text}"));
-    problem.into_iter().collect()
 }
 
 /// Returns the current problems. `recorded` are those that the runner recorded last.

@@ -117,6 +117,8 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         (&["--limit", "1"], &bad),
         (&["--conversation", "talk", "--limit", "1"], &bad),
         (&["--within", "60", "--tool", "Read"], &bad),
+        (&["--since", "1h", "--tool", "read"], &bad),
+        (&["--since", "today", "--until", "today", "--grep", "ECHO"], &good),
     ] {
         let lines = lines(filter).await;
         assert!(
@@ -124,7 +126,14 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
             "{filter:?}: {lines:?}"
         );
     }
-    assert!(lines(&["--conversation", "other"]).await.is_empty());
+    for filter in [
+        &["--conversation", "other"][..],
+        &["--until", "2026-01-01"],
+        &["--grep", "two"],
+        &["--denied"],
+    ] {
+        assert!(lines(filter).await.is_empty(), "{filter:?}");
+    }
     let table = user.run_cli(&["history"]).await.done().out;
     assert_starts_with!(table, "WHEN ");
     assert_contains!(table, "not found");

@@ -24,8 +24,14 @@ pub struct HistoryQuery {
     pub tool: Option<String>,
     /// Only those of this conversation.
     pub conversation: Option<String>,
+    /// Only those of which something was refused.
+    pub denied: bool,
+    /// Only those with this text in their title, in small or capital letters.
+    pub text: Option<String>,
     /// Only those received from then on, in milliseconds since 1970.
     pub since_ms: Option<i64>,
+    /// Only those received before then.
+    pub until_ms: Option<i64>,
 }
 
 /// The history of one request, as `history --json` shows it. Times are milliseconds since 1970 by this machine's clock.
@@ -159,12 +165,23 @@ impl HistoryQuery {
             conditions.push("state in ('accepted', 'started', 'finished')");
         }
         if let Some(tool) = &self.tool {
-            conditions.push("tool = ?");
+            conditions.push("tool = ? collate nocase");
             values.push(tool);
         }
         if let Some(conversation) = &self.conversation {
             conditions.push("ltrim(conversation, '~') = ?");
             values.push(conversation);
+        }
+        if self.denied {
+            conditions.push("(denial is not null or code = 'policy_denied')");
+        }
+        if let Some(text) = &self.text {
+            conditions.push("instr(lower(title), lower(?)) > 0");
+            values.push(text);
+        }
+        if let Some(until) = &self.until_ms {
+            conditions.push("received_at_ms < ?");
+            values.push(until);
         }
         if let Some(since) = &self.since_ms {
             conditions.push("received_at_ms >= ?");
