@@ -32,13 +32,16 @@ const PARTS: &[OptionalPart] = parts! {
 };
 
 /// The version, with the parts that were left out as its build metadata (semver.org, item 10):
-/// `0.1.0+without.documents.signals`.
+/// `0.1.0+without.documents.signals`, and `0.1.0+small` without all of them.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let left_out = PARTS.iter().filter(|part| !part.is_built);
     let names: Vec<&str> = left_out.map(|part| part.name).collect();
     let version = env!("CARGO_PKG_VERSION");
     if names.is_empty() {
         return version.to_owned();
+    }
+    if names.len() == PARTS.len() {
+        return format!("{version}+small");
     }
     format!("{version}+without.{}", names.join("."))
 });

@@ -195,6 +195,7 @@ fn decode_arguments(registry: &ToolRegistry, tool: &str, args: &str) -> Result<(
     registry.find(tool)?.decode_call(args).map(drop)
 }
 
+#[cfg(feature = "documents")]
 #[test]
 fn calls_as_known_agents_write_them_are_taken_or_the_tool_to_use_is_named() {
     let whole = all_tools();
@@ -250,6 +251,7 @@ fn a_refusal_is_short_and_names_nothing_of_the_program() {
     }
 }
 
+#[cfg(feature = "documents")]
 #[test]
 fn a_path_may_be_an_address_or_end_in_a_line() {
     let whole = all_tools();

@@ -58,6 +58,7 @@ fn write_command(page: &mut String, path: &str, command: &Command) {
     }
 }
 
+#[cfg(feature = "default")]
 #[test]
 fn the_page_of_commands_is_the_programs_help() {
     let mut command = grouped_command().term_width(100);
@@ -89,6 +90,7 @@ fn the_page_of_troubleshooting_names_every_check_of_doctor() {
     hold_page("troubleshooting.md", &page);
 }
 
+#[cfg(feature = "default")]
 #[test]
 #[cfg(target_os = "linux")]
 fn the_page_of_the_configuration_is_what_init_writes() {

@@ -44,6 +44,7 @@ fn tests_of(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
+#[cfg(feature = "default")]
 #[test]
 fn the_page_of_tools_is_what_the_program_writes() {
     let whole = whole_switched_on();

@@ -418,6 +418,7 @@ async fn h96_a_request_that_names_another_device_is_refused_and_audited() {
     assert_contains!(post.args["payload"].to_string(), "it is for another device");
 }
 
+#[cfg(feature = "websocket")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h97_over_a_websocket_which_has_no_place_for_signatures_nothing_is_run() {
     let worker = WorkerProcess::new().await;

@@ -268,6 +268,7 @@ async fn dev_and_backend_leave_the_tokens_of_the_configured_backend_alone() {
     }
 }
 
+#[cfg(feature = "websocket")]
 #[tokio::test]
 async fn dev_runs_in_a_home_whose_backend_is_a_websocket() {
     let user = CliUser::new();

@@ -118,7 +118,10 @@ async fn what_was_asked_is_shown_beside_a_running_runner_and_after_it() {
         (&["--conversation", "talk", "--limit", "1"], &bad),
         (&["--within", "60", "--tool", "Read"], &bad),
         (&["--since", "1h", "--tool", "read"], &bad),
-        (&["--since", "today", "--until", "today", "--grep", "ECHO"], &good),
+        (
+            &["--since", "today", "--until", "today", "--grep", "ECHO"],
+            &good,
+        ),
     ] {
         let lines = lines(filter).await;
         assert!(

@@ -39,6 +39,7 @@ macro_rules! hold {
     };
 }
 
+#[cfg(feature = "default")]
 #[tokio::test]
 async fn the_tools_and_one_tool_fit_a_terminal() {
     let user = CliUser::new();

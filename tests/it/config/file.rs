@@ -38,6 +38,7 @@ fn a_file_that_is_not_toml_is_refused_with_its_line() {
     assert_contains!(user.refused(), "cannot be read");
 }
 
+#[cfg(feature = "default")]
 #[test]
 fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     for (text, line, words) in cases! {
@@ -64,6 +65,7 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     }
 }
 
+#[cfg(feature = "default")]
 #[test]
 fn a_wrong_value_is_refused_with_what_it_must_be() {
     for (text, words) in cases! {
@@ -178,6 +180,7 @@ fn without_comments(text: &str) -> String {
     text.lines().map(|line| active(line) + "\n").collect()
 }
 
+#[cfg(feature = "default")]
 #[test]
 fn the_first_file_changes_nothing_and_shows_the_defaults_truly() {
     let text = default_file::render_default_config(&KnownSettings::default());

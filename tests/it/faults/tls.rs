@@ -143,6 +143,7 @@ async fn f37_a_certificate_that_is_expired_self_signed_or_of_another_is_refused_
     assert_eq!(setup.read("effects"), "ran\n");
 }
 
+#[cfg(feature = "websocket")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_websocket_is_opened_through_tls_to_a_trusted_certificate_and_to_no_other() {
     let worker = WorkerProcess::new().await;

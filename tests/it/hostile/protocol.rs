@@ -340,6 +340,7 @@ async fn h95_an_id_that_is_a_path_is_refused_by_backend_and_device() {
     assert_eq!(setup.read("effects"), "");
 }
 
+#[cfg(feature = "websocket")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h95_an_id_that_is_a_path_names_no_file_where_any_text_is_an_id() {
     let worker = WorkerProcess::new().await;

@@ -159,6 +159,7 @@ async fn what_is_told_beside_an_answer_reaches_the_model_once() {
     client.close().await;
 }
 
+#[cfg(feature = "documents")]
 #[tokio::test]
 async fn an_image_is_content_and_a_skill_is_a_prompt() {
     let user = McpUser::new();

@@ -12,6 +12,7 @@ mod package_documents;
 mod glibc;
 mod install;
 mod release;
+#[cfg(feature = "updates")]
 mod update;
 
 use std::fs;
